@@ -13,9 +13,13 @@ import { median } from "./rounds.ts";
 import { type BenchSetting, dataDirectory } from "./setting.ts";
 
 const threads = 2;
-const goals = [1.1, 1.6, 1.05];
+/** Our engines, and how much faster than the server each should be with each load. */
+const engines = {
+  llama: { prefix: "", goals: [1.1, 1.6, 1.05] },
+  openvino: { prefix: "openvino:", goals: [1.5, 1.5, 1.5] },
+};
 
-/** Settings of llama-server that are tried; the best for a load is what counts. */
+/** Settings of llama-server to try; the best one for a load counts. */
 const settings = [
   ["-np", "16", "-c", "32768"],
   ["-np", "32", "-c", "65536"],
@@ -23,9 +27,10 @@ const settings = [
 ];
 
 /**
- * Generated tokens a second end to end through `sluice run-batch`, from the loaded engine to the
- * seal, against llama-server over HTTP with the same weights, prompts and token counts, already
- * loaded, all requests sent at once, its settings swept. Empty where model or server are missing.
+ * Generated tokens a second end to end through `sluice run-batch`, with each engine for CPUs, from
+ * the loaded engine to the seal, against llama-server over HTTP with the same weights, prompts and
+ * token counts, already loaded, all requests sent at once, the best of its settings. Empty if model
+ * or server are missing.
  */
 export async function benchLlamaServer(setting: BenchSetting): Promise<BenchResult[]> {
   const files = await findLlamaFiles();
@@ -38,21 +43,18 @@ export async function benchLlamaServer(setting: BenchSetting): Promise<BenchResu
   const kernels = await chooseKernels(program, files.modelPath);
   const server = await sweep(program, [...kernels.args, "-m", files.modelPath], loads);
   const results: BenchResult[] = [];
-  for (const [at, load] of loads.entries()) {
-    const own = await throughSluice(setting, files.modelPath, load, kernels.environment);
-    const peer = server.get(load)!;
-    assertSameWork(load, own, peer);
-    const [value, baseline] = [own, peer].map((it) => it.generatedTokens / it.seconds);
-    const name = `llama-server, ${load.name}`;
-    const ratio = value! / baseline!;
-    results.push({
-      name,
-      value: value!,
-      unit: "tokens/s",
-      baseline: baseline!,
-      ratio,
-      goal: goals[at]!,
-    });
+  for (const [engine, { prefix, goals }] of Object.entries(engines)) {
+    for (const [at, load] of loads.entries()) {
+      const model = `${prefix}${files.modelPath}`;
+      const own = await throughSluice(setting, model, load, kernels.environment);
+      const peer = server.get(load)!;
+      assertSameWork(load, own, peer);
+      const value = own.generatedTokens / own.seconds;
+      const baseline = peer.generatedTokens / peer.seconds;
+      const name = `${engine} and llama-server, ${load.name}`;
+      const ratio = value / baseline;
+      results.push({ name, value, unit: "tokens/s", baseline, ratio, goal: goals[at]! });
+    }
   }
   return results;
 }

@@ -22,7 +22,7 @@ interface VllmSetting {
 const allCores = { VLLM_CPU_OMP_THREADS_BIND: `0-${threads - 1}` };
 const oneProcess = { ...allCores, VLLM_ENABLE_V1_MULTIPROCESSING: "0" };
 
-/** Settings of vLLM that are tried; the best for a figure is what counts. */
+/** Settings of vLLM to try; the best one for a figure counts. */
 const settings: Record<string, VllmSetting> = {
   // One core for the model, and one for the processes that hand out the work.
   "vllm, own choice": { environment: {}, options: {} },
@@ -35,15 +35,22 @@ const settings: Record<string, VllmSetting> = {
   },
 };
 
-/** vLLM's kernels for CPUs are its own, the weights' format too: within 1.5 of it is the aim. */
-const goal = 0.67;
-const goalWithLoading = 2;
+/**
+ * Our engines, and the share of vLLM's speed that each should reach with each load, then with
+ * loading counted. vLLM has its own kernels for CPUs, and its own format of the weights.
+ */
+const engines = {
+  llama: { goals: [0.67, 0.67], goalWithLoading: 2 },
+  openvino: { goals: [0.75, 0.6], goalWithLoading: 3 },
+};
+
+type EngineName = keyof typeof engines;
 
 /**
- * Generated tokens a second end to end through `sluice run-batch` against vLLM on CPU, offline,
- * with the same chats and token counts: once from the loaded engine on, once with loading counted.
- * The weights are the same, as GGUF for Sluice and as bfloat16 for vLLM, which reads them so.
- * Empty where model or peer are missing.
+ * Generated tokens a second end to end through `sluice run-batch`, with each engine for CPUs,
+ * against vLLM on CPU, offline, with the same chats and token counts: once from the loaded engine
+ * on, once with loading counted. The weights are the same, as GGUF for Sluice and as bfloat16 for
+ * vLLM, which cannot read GGUF. Empty if model or peer are missing.
  */
 export async function benchVllm(setting: BenchSetting): Promise<BenchResult[]> {
   const files = await findLlamaFiles();
@@ -54,29 +61,36 @@ export async function benchVllm(setting: BenchSetting): Promise<BenchResult[]> {
   }
   const loads = chatLoads(setting.isSmall ? 0.1 : 1).slice(0, 2);
   if (!existsSync(peer.cache)) await compileFirst(peer, loads);
-  const contenders: Record<string, () => Promise<ChatRun[]>> = {
-    sluice: () => throughSluice(setting, files.modelPath, loads),
+  const contenders: Record<EngineName, () => Promise<ChatRun[]>> & Contenders = {
+    llama: () => throughSluice(setting, files.modelPath, loads),
+    openvino: () => throughSluice(setting, `openvino:${files.modelPath}`, loads),
   };
   for (const name of Object.keys(settings)) {
     contenders[name] = () => throughVllm(peer, name, loads);
   }
-  const { sluice, ...others } = await inTurn("vllm", setting.rounds, contenders);
-  return loads.flatMap((load, at) => {
-    const own = medianRun(sluice!, at);
-    const peers = Object.values(others).map((rounds) => medianRun(rounds, at));
-    for (const it of peers) assertSameWork(load, own, it);
-    return [
-      compare(`vllm, ${load.name}`, goal, own, peers, ({ seconds }) => seconds),
-      compare(`vllm, ${load.name}, with loading`, goalWithLoading, own, peers, wholeSeconds),
-    ];
-  });
+  const { llama, openvino, ...others } = await inTurn("vllm", setting.rounds, contenders);
+  return Object.entries({ llama, openvino }).flatMap(([name, rounds]) =>
+    loads.flatMap((load, at) => {
+      const { goals, goalWithLoading } = engines[name as EngineName];
+      const own = medianRun(rounds!, at);
+      const peers = Object.values(others).map((it) => medianRun(it, at));
+      for (const it of peers) assertSameWork(load, own, it);
+      const title = `${name} and vllm, ${load.name}`;
+      return [
+        compare(title, goals[at]!, own, peers, ({ seconds }) => seconds),
+        compare(`${title}, with loading`, goalWithLoading, own, peers, wholeSeconds),
+      ];
+    }),
+  );
 }
+
+type Contenders = Record<string, () => Promise<ChatRun[]>>;
 
 /** vLLM as `npm run peers` installed it. */
 export interface Vllm {
   python: string;
   model: string;
-  /** What it compiled; empty before its first start. */
+  /** Its compiled code; empty before its first start. */
   cache: string;
   environment: Record<string, string>;
 }
@@ -103,7 +117,7 @@ export function findVllm(): Vllm | undefined {
   };
 }
 
-/** Once after the installation: what is compiled lies in the peer's folder from then on. */
+/** Once after the installation: the compiled code then stays in the peer's folder. */
 async function compileFirst(vllm: Vllm, loads: readonly ChatLoad[]): Promise<void> {
   for (const name of Object.keys(settings)) {
     console.log(`${name}: starts for the first time, some minutes; not counted`);
@@ -113,16 +127,16 @@ async function compileFirst(vllm: Vllm, loads: readonly ChatLoad[]): Promise<voi
 
 async function throughSluice(
   setting: BenchSetting,
-  modelPath: string,
+  name: string,
   loads: readonly ChatLoad[],
 ): Promise<ChatRun[]> {
-  const model = ["--model", modelPath, "--model.threads", `${threads}`];
+  const model = ["--model", name, "--model.threads", `${threads}`];
   const runs: ChatRun[] = [];
   for (const load of loads) runs.push(await runChats(setting, load, model));
   return runs;
 }
 
-/** All loads in one process, which loads once; that time is noted with each. */
+/** All loads in one process, which loads once; that time counts for each. */
 async function throughVllm(
   vllm: Vllm,
   name: string,

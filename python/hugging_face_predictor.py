@@ -7,10 +7,10 @@
 
 Takes causal models (text generation) and encoder-decoders (translation, summarization), from a
 folder with `config.json` and weights, or by their name on the hub. Needs `torch` and
-`transformers` (4.46 or later) in the Python that runs it; `docs/engine-command.md` says more.
+`transformers` (4.46 or later) in its Python; see `docs/engine-command.md`.
 
-Each answer is what the model would give to its prompt alone: answers are sampled from seeds of
-their own, whatever shares their batch.
+Each answer is the model's answer to its prompt alone: answers are sampled from their own seeds,
+whatever else is in their batch.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def parse_options(arguments: Optional[Sequence[str]] = None) -> argparse.Namespa
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt in tokens, and whose it is."""
+    """A prompt in tokens, and its item."""
 
     place: int
     """Place of its item in the batch."""
@@ -108,7 +108,7 @@ class HuggingFaceModel:
         self.is_seq2seq = task == "seq2seq"
         self.max_tokens = position_limit(config)
         self.tokenizer = AutoTokenizer.from_pretrained(options.model, **source)
-        # The last token of a causal model's prompt has to stand right before the answer.
+        # The last token of a causal model's prompt must be right before the answer.
         self.tokenizer.padding_side = "right" if self.is_seq2seq else "left"
         if self.tokenizer.pad_token_id is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
@@ -131,14 +131,14 @@ class HuggingFaceModel:
             self.tokenizer.src_lang = source
         if target is None:
             return
-        # M2M100 writes `__de__` in its vocabulary where people say `de`; NLLB's names are tokens.
+        # M2M100's vocabulary has `__de__` for `de`; NLLB's names are tokens.
         if hasattr(self.tokenizer, "get_lang_id"):
             self.extra["forced_bos_token_id"] = self.tokenizer.get_lang_id(target)
         else:
             self.extra["forced_bos_token_id"] = self.tokenizer.convert_tokens_to_ids(target)
 
     def predict(self, items: List[Item]) -> List[Result]:
-        """One result an item; items that ask for the same are generated together."""
+        """One result for each item; items with equal parameters are generated together."""
         results: List[Result] = [None] * len(items)
         groups: Dict[str, List[Prompt]] = {}
         for place, item in enumerate(items):
@@ -162,7 +162,7 @@ class HuggingFaceModel:
             raise Unsupported("this predictor answers prompts: write some in the job")
         is_chat = item.prompt is None and not self.is_seq2seq
         text = self.rendered_chat(item) if is_chat else item.text
-        # A chat template writes the tokens that begin a text by itself.
+        # A chat template itself writes the tokens at the start of a text.
         return self.tokenizer(text, add_special_tokens=not is_chat)["input_ids"]
 
     def rendered_chat(self, item: Item) -> str:
@@ -173,14 +173,14 @@ class HuggingFaceModel:
         )
 
     def answer_limit(self, prompt: int, parameters: Dict[str, Any]) -> int:
-        """The most tokens that the answer to a prompt of so many may have."""
+        """The most tokens of the answer to a prompt with this many."""
         limit = parameters["max_new_tokens"]
         if "max_length" in parameters:
             limit = min(limit, parameters["max_length"] - prompt)
         if limit < 1:
             length = parameters["max_length"]
             raise Unanswered(f"{prompt} tokens leave none of {length}", code="PROMPT_TOO_LONG")
-        # An encoder-decoder has the places of the answer for itself.
+        # An encoder-decoder uses all positions for the answer.
         taken = max(prompt, limit) if self.is_seq2seq else prompt + limit
         if self.max_tokens is not None and taken > self.max_tokens:
             raise Unanswered(
@@ -190,10 +190,10 @@ class HuggingFaceModel:
         return limit
 
     def generate(self, prompts: List[Prompt], parameters: Dict[str, Any]) -> List[Result]:
-        """The answer of each prompt: one, or a list where several are asked for."""
+        """The answer of each prompt: one, or a list if several are requested."""
         count = parameters.get("num_return_sequences", 1)
         is_beam_search = parameters.get("num_beams", 1) > 1
-        # Beams give several answers to one prompt; else each answer is a prompt with its own seed.
+        # Beams give several answers to one prompt; otherwise each has its own prompt and seed.
         copies = 1 if is_beam_search else count
         tokens = [prompt.tokens for prompt in prompts for _ in range(copies)]
         seeds = [prompt.seed + nth for prompt in prompts for nth in range(copies)]
@@ -206,7 +206,7 @@ class HuggingFaceModel:
                 logits_processor=self.processors(parameters, paddings, seeds),
                 stopping_criteria=self.stopping(parameters),
             )
-        # What comes first is the prompt, or the token that makes a decoder begin.
+        # The beginning is the prompt, or the decoder's start token.
         begin = 1 if self.is_seq2seq else padded["input_ids"].shape[1]
         rows = generated[:, begin:].tolist()
         results: List[Result] = []
@@ -217,7 +217,7 @@ class HuggingFaceModel:
         return results
 
     def configured(self, parameters: Dict[str, Any]) -> Any:
-        """The model's own settings with those of the job, and nothing sampled by itself."""
+        """The model's own settings with those of the job, without the library's own sampling."""
         assert_supported(parameters)
         config = copy.deepcopy(self.model.generation_config)
         for name in SAMPLING:
@@ -232,7 +232,7 @@ class HuggingFaceModel:
                 setattr(config, name, parameters[name])
         count = parameters.get("num_return_sequences", 1)
         config.num_return_sequences = count if config.num_beams > 1 else 1
-        # That of a causal model is ours, which passes over what fills a row before its prompt.
+        # Causal models use our own, which ignores the padding before a prompt.
         penalty = parameters.get("repetition_penalty", 1.0)
         config.repetition_penalty = penalty if self.is_seq2seq else 1.0
         config.pad_token_id = self.tokenizer.pad_token_id
@@ -257,7 +257,7 @@ class HuggingFaceModel:
         return StoppingCriteriaList([StopStringCriteria(self.tokenizer, stops)] if stops else [])
 
     def answer_of(self, row: List[int], prompt: int, parameters: Dict[str, Any]) -> Answer:
-        """The answer without the tokens that end it, and those that fill its row behind them."""
+        """The answer without its end tokens and the padding after them."""
         ends = self.end_tokens()
         end = next((at for at, token in enumerate(row) if token in ends), len(row))
         text = self.tokenizer.decode(row[:end], skip_special_tokens=True)
@@ -279,8 +279,8 @@ class HuggingFaceModel:
 
 
 class RepetitionPenalty(LogitsProcessor):
-    """Makes tokens less likely that a row has already: those of its prompt and its answer, and not
-    those that fill the row up to the length of the longest."""
+    """Makes tokens less likely that a row already has: those of its prompt and its answer, but not
+    those that pad the row to the length of the longest."""
 
     def __init__(self, penalty: float, paddings: List[int]):
         self.penalty = penalty
@@ -298,7 +298,7 @@ class RepetitionPenalty(LogitsProcessor):
 
 class SeededSampling(LogitsProcessor):
     """Makes the likeliest token a sampled one: with noise of the right distribution added to the
-    scores, their maximum is drawn as by their probabilities. Each row draws from its own seed."""
+    scores, their maximum is drawn by their probabilities. Each row draws from its own seed."""
 
     def __init__(self, seeds: List[int]):
         self.seeds = seeds
@@ -351,7 +351,7 @@ def extra_argument(text: str) -> Tuple[str, Any]:
 
 
 def default_device(context: Context) -> str:
-    """The GPU that the job gives, else what there is; several workers then share one GPU."""
+    """The job's GPU, else any device; several workers then share one GPU."""
     if context.device == "cpu" and torch.cuda.is_available():
         return "cuda:0"
     if context.device == "cpu" and torch.backends.mps.is_available():
@@ -360,7 +360,7 @@ def default_device(context: Context) -> str:
 
 
 def position_limit(config: Any) -> Optional[int]:
-    """Most tokens that the model has places for; None where it has no such bound, as T5."""
+    """Most positions of the model; None if it has no such limit, like T5."""
     text = config if config.is_encoder_decoder else config.get_text_config()
     return getattr(text, "max_position_embeddings", None)
 

@@ -1,9 +1,9 @@
 """The engine host of engine `openvino`: one process that computes with OpenVINO GenAI.
 
 It speaks the protocol of Sluice's engine hosts (version 4): JSON lines on descriptor 4. Prompts
-come as token ids, for the chat template is Sluice's own; answers go back as text. Requests join
+come as token ids, because the chat template is Sluice's own; answers go back as text. Requests join
 the batch of the continuous-batching pipeline as they come. The pipeline holds Python's lock while
-it computes a step, so everything happens in one thread: read what came, compute a step, tell.
+it computes a step, so everything happens in one thread: read messages, compute a step, report.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 PROTOCOL = 4
 
-# Each alone is not enough: with all three, an answer hardly ever depends on the rest of its batch.
+# Only with all three does an answer almost never depend on the rest of its batch.
 EXACT = {
     "INFERENCE_PRECISION_HINT": "f32",
     "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
@@ -25,13 +25,13 @@ EXACT = {
 }
 CHANNEL = 4
 READ_BYTES = 1 << 20
-# As hosts in Node do: deltas of 10 ms go out together.
+# Like hosts in Node: deltas of 10 ms are sent together.
 DELTA_SECONDS = 0.01
-# Digests of blocks that were computed; one takes about 100 bytes.
+# Digests of computed blocks; one takes about 100 bytes.
 MAX_KNOWN_BLOCKS = 200_000
-# Tokens that share a place in the cache of the CPU plugin.
+# Tokens of a block in the cache of the CPU plugin.
 BLOCK_TOKENS = 32
-# Tokens that end an answer by their text, whatever the model's file says, as llama.cpp has them
+# Tokens whose text ends an answer, whatever the model's file says, as in llama.cpp
 # (`llama_vocab::impl::load`, "auto-detect special EOG tokens").
 END_TEXTS = ("<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>")
 
@@ -45,7 +45,7 @@ class Channel:
         self._pending = b""
 
     def receive(self, wait: bool) -> List[Dict[str, Any]]:
-        """What came since the last call; with `wait`, at least one message."""
+        """The messages since the last call; with `wait`, at least one."""
         messages: List[Dict[str, Any]] = []
         while not messages:
             ready, _, _ = select.select([self._socket], [], [], None if wait else 0)
@@ -73,7 +73,7 @@ def leave() -> None:
 
 
 class Failure(Exception):
-    """A failure that has a name in Sluice's table of errors."""
+    """A failure with a code of Sluice's table of errors."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -81,10 +81,10 @@ class Failure(Exception):
 
 
 class Prefixes:
-    """Which blocks of prompts are in the cache, and which are being computed.
+    """The blocks of prompts that are in the cache, or being computed.
 
-    Prompts that begin alike and start at once would each compute what they share. So the first one
-    goes ahead, and the others wait until its prompt is through.
+    Prompts with a common beginning that start at once would each compute it. So the first one goes
+    ahead, and the others wait until its prompt is done.
     """
 
     def __init__(self) -> None:
@@ -93,10 +93,10 @@ class Prefixes:
 
     @staticmethod
     def blocks(tokens: Sequence[int]) -> List[bytes]:
-        """A digest for each whole block, which covers all before it as well."""
+        """A digest for each whole block, which also covers all earlier ones."""
         digest = hashlib.blake2b(digest_size=16)
         found: List[bytes] = []
-        # The last token is computed in any case: its output chooses the first one of the answer.
+        # The last token is always computed: its output gives the first token of the answer.
         for start in range(0, len(tokens) - BLOCK_TOKENS, BLOCK_TOKENS):
             digest.update(repr(tokens[start : start + BLOCK_TOKENS]).encode())
             found.append(digest.digest())
@@ -124,7 +124,7 @@ class Prefixes:
 
 
 class Sequences:
-    """One generation of the pipeline: a sequence, or all that a beam search returns."""
+    """One generation of the pipeline: a sequence, or all results of a beam search."""
 
     def __init__(self, handle: Any, blocks: List[bytes]) -> None:
         self.handle = handle
@@ -162,7 +162,7 @@ class Request:
         self.is_failed = False
         self.blocks = Prefixes.blocks(self.tokens)
         self.running: List[Sequences] = []
-        # Characters and tokens of each answer that were told as deltas.
+        # Reported characters and tokens of each answer.
         self.told: List[Tuple[int, int]] = [(0, 0)] * self.count
 
 
@@ -172,7 +172,7 @@ class Host:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.prefixes = Prefixes()
-        # A request waits once for each generation that is yet to begin.
+        # A request waits once for each generation that has yet to begin.
         self.waiting: List[Request] = []
         self.live: Dict[int, Request] = {}
         self.next_sequence = 0
@@ -266,7 +266,7 @@ class Host:
         }
 
     def special_texts(self) -> Dict[str, int]:
-        """The tokens that a text names though it is no word: each is one token when it is read."""
+        """The special tokens in a text: each is one token when it is read."""
         found: Dict[str, int] = {}
         for word, token in self.tokenizer.get_vocab().items():
             text = word.decode("utf-8", "replace") if isinstance(word, bytes) else word
@@ -289,7 +289,7 @@ class Host:
         self.channel.send({"type": "tokenize-end", "id": message["id"], "tokenized": prompts})
 
     def part(self, piece: Dict[str, str]) -> List[int]:
-        """The tokens of a piece; special tokens are read in pieces of the template alone."""
+        """The tokens of a piece; special tokens are read only in pieces of the template."""
         text = piece["text"]
         if piece["kind"] == "template":
             return self.encode(text, False)
@@ -299,7 +299,7 @@ class Host:
         return tokens
 
     def without_special(self, text: str) -> List[str]:
-        """The text in parts, cut behind the first character of each special token."""
+        """The text in parts, cut after the first character of each special token."""
         if not any(mark in text for mark in "<["):
             return [text]
         cuts = {0, len(text)}
@@ -363,7 +363,7 @@ class Host:
             grammar = self.genai.StructuredOutputConfig(grammar=request.grammar)
             given["structured_output_config"] = grammar
         if request.stop:
-            # The text before a stop text is cut here, for it may begin within a token.
+            # The text before a stop text is cut here, because it may begin within a token.
             given.update(stop_strings=set(request.stop), include_stop_str_in_output=True)
         if not given.get("ignore_eos", False):
             given["stop_token_ids"] = self.ends
@@ -396,7 +396,7 @@ class Host:
             self.last_told = now
 
     def generated(self, request: Request) -> List[Tuple[Sequences, int]]:
-        """The answers of a request, by the sequences that hold them."""
+        """The answers of a request, from their sequences."""
         found = [
             (sequences, number)
             for sequences in request.running
@@ -408,7 +408,7 @@ class Host:
         """The text of an answer, and whether a stop text ended it."""
         text = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
         if request.grammar is not None:
-            # A form may begin with the space that its first word wants.
+            # A form may begin with the space before its first word.
             text = text.lstrip()
         places = [text.find(stop) for stop in request.stop]
         found = [place for place in places if place >= 0]
@@ -463,7 +463,7 @@ class Host:
 
 
 def settled_end(text: str, stops: Sequence[str]) -> int:
-    """Where a stop text may have begun that is yet to be whole, or a character; else the end."""
+    """Where an incomplete stop text or character may have begun; else the end."""
     end = len(text.rstrip("\ufffd"))
     longest = max((len(stop) for stop in stops), default=0)
     for at in range(max(0, end - longest + 1), end):
@@ -473,7 +473,7 @@ def settled_end(text: str, stops: Sequence[str]) -> int:
 
 
 def plain(error: Exception) -> str:
-    """What an error of the library says, without the place in its sources."""
+    """The message of the library's error, without the place in its sources."""
     lines = [line.strip() for line in str(error).splitlines()]
     telling = [line for line in lines if line and not line.startswith("Exception from ")]
     return " ".join(telling)[:500] or type(error).__name__

@@ -20,7 +20,7 @@ With a model that is loaded once::
 
     sluice_predictor.serve(predict, load)
 
-`docs/engine-command.md` of Sluice describes the lines that travel, for other languages.
+Sluice's `docs/engine-command.md` describes the lines of the protocol, for other languages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Model = TypeVar("Model")
 
 @dataclass(frozen=True)
 class Context:
-    """What a program is told about where it runs."""
+    """The context in which a program runs."""
 
     device: str = "cpu"
     """What to compute on, as PyTorch calls it: `cuda:0`, the first GPU that this process sees,
@@ -75,7 +75,7 @@ class Item:
 
     @property
     def text(self) -> str:
-        """The prompt, or the contents of the messages, one after another."""
+        """The prompt, or the joined contents of the messages."""
         if self.prompt is not None:
             return self.prompt
         return "\n".join(message["content"] for message in self.messages or [])
@@ -83,7 +83,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Answer:
-    """A text with what is known of it. Where nothing but the text is known, return the `str`."""
+    """A text with its facts. If only the text is known, return the `str`."""
 
     text: str
     tokens: Optional[int] = None
@@ -95,9 +95,9 @@ class Answer:
 
 
 class Unanswered(Exception):
-    """Return it in the place of an answer, or raise it: this item has none, for this reason.
+    """Return it instead of an answer, or raise it: the reason why this item has none.
 
-    `code` may be `PROMPT_TOO_LONG`, for a reason that Sluice knows by name.
+    `code` may be `PROMPT_TOO_LONG`, a reason with a name in Sluice.
     """
 
     def __init__(self, message: str, code: Optional[str] = None):
@@ -106,7 +106,7 @@ class Unanswered(Exception):
 
 
 class Unsupported(Exception):
-    """Raise it where the job asks for what this program cannot do: it stops the run."""
+    """Raise it if the job needs something that this program cannot do: it stops the run."""
 
 
 Result = Union[Answer, Sequence[Answer], Exception, Any]
@@ -136,14 +136,14 @@ def serve(
 def serve(predict, load=None, *, name=None, max_batch_rows=None):  # type: ignore[no-untyped-def]
     """Answers batches until Sluice closes stdin.
 
-    predict: gets the items of a batch, and what `load` returned if there is one, and returns one
-        result for each item, in order. What it raises concerns the whole batch: Sluice asks the
-        items in smaller batches, until the one that cannot be answered is alone.
+    predict: gets the items of a batch, and the result of `load` if there is one. It returns one
+        result for each item, in order. A raised error concerns the whole batch: Sluice sends the
+        items again in smaller batches, until the guilty one is alone.
     load: called once, before the first batch.
-    name: what the program calls itself in the log.
-    max_batch_rows: the most items that it takes at once; Sluice then sends no more.
+    name: the program's name in the log.
+    max_batch_rows: the most items that it takes at once; Sluice never sends more.
 
-    From here on `print` writes to stderr, which Sluice keeps as the log: stdout is for answers.
+    From here on `print` writes to stderr, which Sluice logs: stdout is for answers.
     """
     requests, replies = _take_stdio()
     has_gpu = os.environ.get("SLUICE_DEVICE", "").startswith("cuda:")
@@ -165,8 +165,8 @@ def serve(predict, load=None, *, name=None, max_batch_rows=None):  # type: ignor
 
 
 def _take_stdio() -> "tuple[BinaryIO, BinaryIO]":
-    """Stdin and stdout by descriptors of their own. Whoever writes to stdout from now on, libraries
-    in C as well, writes to stderr, and programs that are started find an empty stdin."""
+    """Stdin and stdout on separate descriptors. From now on, everything written to stdout, also by
+    libraries in C, goes to stderr, and started programs get an empty stdin."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     sys.stdout.flush()
     os.dup2(2, 1)
@@ -182,7 +182,7 @@ def _send(replies: BinaryIO, message: Dict[str, Any]) -> None:
         replies.write(json.dumps(message, default=_plain, allow_nan=False).encode() + b"\n")
         replies.flush()
     except BrokenPipeError:
-        # Nobody reads any more; a normal exit would try to flush once more and complain.
+        # The reader is gone; a normal exit would try to flush once more and fail.
         os._exit(0)
 
 
@@ -200,21 +200,21 @@ def _item_of(item: Dict[str, Any], parameters: Dict[str, Any]) -> Item:
 
 
 def _answer(call: Callable[[], Sequence[Result]]) -> Dict[str, Any]:
-    """The results of a batch, or the error of all of it."""
+    """The results of a batch, or the error of the whole batch."""
     try:
         return {"results": [_result_of(result) for result in _list_of(call())]}
-    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is to be reported
+    except Exception as error:  # noqa: BLE001 - everything that the user's code raises is reported
         if not isinstance(error, (Unanswered, Unsupported)):
             traceback.print_exc()
         reported = _error_of(error)
     if reported.get("code") == "OUT_OF_MEMORY":
-        # Now that the exception is gone, whose frames held the tensors that did not fit.
+        # Only now is the exception gone, whose frames held the tensors that did not fit.
         _empty_caches()
     return {"error": reported}
 
 
 def _list_of(results: Any) -> Iterable[Result]:
-    """Refuses what goes through a loop as well, but as characters, as keys or in any order."""
+    """Refuses values that can also be iterated, but as characters, as keys or in any order."""
     if isinstance(results, Iterable) and not isinstance(results, (str, bytes, dict, set)):
         return results
     raise TypeError(f"predict gave a {type(results).__name__}, and not a list of results")
@@ -265,7 +265,7 @@ def _error_of(error: BaseException) -> Dict[str, str]:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """True for what Python, PyTorch and the libraries of GPUs raise when memory is full."""
+    """True for errors of Python, PyTorch and GPU libraries when memory is full."""
     names = [each.__name__ for each in type(error).__mro__]
     if "MemoryError" in names or "OutOfMemoryError" in names:
         return True

@@ -28,7 +28,7 @@ export interface CommandEntry {
 export const commandTable: readonly CommandEntry[] = Object.freeze([
   {
     name: "run",
-    summary: "run a job, or go on with it",
+    summary: "run a job, or continue it",
     load: () => import("./commands/run.ts"),
   },
   {
@@ -38,22 +38,22 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
   },
   {
     name: "inference",
-    summary: "run a job as Axolotl's command of that name does",
+    summary: "run a job like Axolotl's command with that name",
     load: () => import("./commands/inference.ts"),
   },
   {
     name: "plan",
-    summary: "show what a job would do, and do nothing",
+    summary: "show what a job would do, without doing it",
     load: () => import("./commands/plan.ts"),
   },
   {
     name: "resume",
-    summary: "go on with the run in a folder, by its own job",
+    summary: "continue the run in a folder, by its own job",
     load: () => import("./commands/resume.ts"),
   },
   {
     name: "status",
-    summary: "show how far a run is",
+    summary: "show the state of a run",
     load: () => import("./commands/status.ts"),
   },
   {
@@ -68,12 +68,12 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
   },
   {
     name: "verify",
-    summary: "recompute everything a run claims from its files",
+    summary: "recompute everything that a run states, from its files",
     load: () => import("./commands/verify.ts"),
   },
   {
     name: "retry",
-    summary: "ask the failed rows of a run again",
+    summary: "send the failed rows of a run again",
     load: () => import("./commands/retry.ts"),
   },
   {
@@ -138,12 +138,12 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
   },
   {
     name: "completion",
-    summary: "print what makes bash, zsh or fish complete commands and options",
+    summary: "print the completion script for bash, zsh or fish",
     load: () => import("./commands/completion.ts"),
   },
   {
     name: "doctor",
-    summary: "say what works here and what is missing",
+    summary: "check what works here and what is missing",
     load: () => import("./commands/doctor.ts"),
   },
 ]);

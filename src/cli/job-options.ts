@@ -68,8 +68,12 @@ export function declareJobOptions(
       const config = await jobFileOf(called, io);
       if (config !== undefined) called.setOptionValue("config", config);
     })
-    .option("-c, --config <file>", "the job file, too")
-    .option("--set <key=value>", "set one key of the job, as generation.temperature=0.3", collect);
+    .option("-c, --config <file>", "the job file")
+    .option(
+      "--set <key=value>",
+      "set one key of the job, such as generation.temperature=0.3",
+      collect,
+    );
   for (const [flags, description, isRepeatable] of shortOptions) {
     if (isRepeatable) command.option(flags, description, collect);
     else command.option(flags, description);

@@ -1,24 +1,25 @@
-/** What can be told that its caller no longer waits. */
+/** An object that can be told that its caller no longer waits. */
 export interface Abortable {
   abort(reason: unknown): void;
-  /** Its place in the watch that watches it, which one watch at a time may. */
+  /** Its place in its watch; one watch at a time. */
   watchedPlace?: number;
 }
 
 /**
- * Tells held requests when their signal is aborted, with one listener a signal rather than one a
- * request: a run hands the same signal to each of its requests, and adding a listener to it costs
- * more than all else that an engine does for a request.
+ * Aborts held requests with their signal, with one listener for each signal instead of each
+ * request: a run passes the same signal with each request, and adding a listener costs more than
+ * all else that an engine does for a request.
  *
  * @example
  * const watch = new AbortWatch();
  * watch.add(signal, held);
  * watch.remove(signal, held); // once it is answered
+ *
  */
 export class AbortWatch {
   readonly #watched = new Map<AbortSignal, Watched>();
 
-  /** Calls `held.abort(reason)` when the signal is aborted; at once when it already is. */
+  /** Calls `held.abort(reason)` when the signal is aborted; at once if it already is. */
   add(signal: AbortSignal, held: Abortable): void {
     if (signal.aborted) return held.abort(signal.reason);
     let watched = this.#watched.get(signal);
@@ -32,13 +33,13 @@ export class AbortWatch {
     held.watchedPlace = watched.members.push(held) - 1;
   }
 
-  /** Forgets a request that needs no telling any more. */
+  /** Removes a request that needs no abort any more. */
   remove(signal: AbortSignal, held: Abortable): void {
     const watched = this.#watched.get(signal);
     const { watchedPlace: place = -1 } = held;
     if (watched?.members[place] !== held) return;
-    // The last one takes its place: members need no order, and a Set that they enter and leave all
-    // the time leaves tables behind that the garbage collector keeps for long.
+    // The last one takes its place: members need no order, and a Set with constant changes leaves
+    // tables behind that the garbage collector keeps for long.
     const last = watched.members.pop()!;
     if (last !== held) {
       watched.members[place] = last;

@@ -2,11 +2,11 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { InferenceResponse, OnDelta } from "../foundation/inference.ts";
 
 /**
- * Keeps what `Engine.infer` promises of deltas, whatever `infer` tells: what it did not tell is
- * told before the response is given, and nothing is told after that or after an abort.
+ * Guarantees what `Engine.infer` promises of deltas, whatever `infer` reports: missing text is
+ * reported before the response, and nothing is reported after that or after an abort.
  *
- * @throws what `infer` throws; the signal's reason; `RESPONSE_MALFORMED` if an answer differs from
- *   what was told of it.
+ * @throws errors of `infer`; the signal's reason; `RESPONSE_MALFORMED` if an answer differs from
+ *   its deltas.
  */
 export async function withDeltas(
   onDelta: OnDelta,

@@ -4,43 +4,43 @@ import { runCommand, type Spawn } from "../foundation/subprocess.ts";
 
 /** A GPU of this machine. */
 export interface Device {
-  /** Its number, as `nvidia-smi` has it; of a part of a GPU (MIG) its name. */
+  /** Its number in `nvidia-smi`; for a part of a GPU (MIG) its name. */
   id: string;
   uuid: string;
-  /** What its vendor calls it, as `NVIDIA L40S`. */
+  /** Its vendor's name, such as `NVIDIA L40S`. */
   name: string;
-  /** As the driver writes it, as `46068 MiB`. */
+  /** As the driver writes it, such as `46068 MiB`. */
   memory: string;
-  /** What stands for it in `CUDA_VISIBLE_DEVICES`. */
+  /** Its entry in `CUDA_VISIBLE_DEVICES`. */
   selector: string;
 }
 
 /** The GPUs that were found. */
 export interface DeviceListing {
   devices: Device[];
-  /** Why they could not be listed, where the driver's program is there and failed. */
+  /** Why they could not be listed, if the driver's program is there and failed. */
   problem?: string;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Variables by which the libraries of CUDA, HIP and Vulkan are told what to see. */
+/** Variables that tell the libraries of CUDA, HIP and Vulkan which devices to show. */
 export const visibilityVariables = Object.freeze([
   "CUDA_VISIBLE_DEVICES",
   "HIP_VISIBLE_DEVICES",
   "GGML_VK_VISIBLE_DEVICES",
 ] as const);
 
-/** Names the devices that a worker was given, as `cuda:1`: its engine is to choose no others. */
+/** Names the devices of a worker, such as `cuda:1`: its engine must use no others. */
 export const assignedVariable = "SLUICE_DEVICE";
 
 const query = ["--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader"];
 
 /**
- * The NVIDIA GPUs of this machine, in the order of their numbers; none where there is no
- * `nvidia-smi`. The columns are those of `nvidia-smi --help-query-gpu`.
+ * The NVIDIA GPUs of this machine, in the order of their numbers; none without `nvidia-smi`. The
+ * columns are those of `nvidia-smi --help-query-gpu`.
  *
- * @param environment whose `PATH` has `nvidia-smi`.
+ * @param environment its `PATH` has `nvidia-smi`.
  */
 export async function listDevices(environment: Environment, spawn?: Spawn): Promise<DeviceListing> {
   const timeoutMs = limits.deviceListTimeoutMs;
@@ -64,8 +64,8 @@ function deviceOf(line: string): Device[] {
 }
 
 /**
- * Those of the devices that `CUDA_VISIBLE_DEVICES` shows, in its order; all of them where it is not
- * set. As CUDA does, it stops at the first entry that is not a device.
+ * The devices that `CUDA_VISIBLE_DEVICES` shows, in its order; all if it is not set. Like CUDA, it
+ * stops at the first entry that is not a device.
  */
 export function shownDevices(devices: readonly Device[], environment: Environment): Device[] {
   const shown = environment[visibilityVariables[0]];
@@ -83,7 +83,7 @@ export function shownDevices(devices: readonly Device[], environment: Environmen
   return found;
 }
 
-/** The device of a number, or of the first characters of a UUID. */
+/** The device with a number, or with the first characters of a UUID. */
 export function findDevice<T extends Device>(
   devices: readonly T[],
   named: number | string,
@@ -97,9 +97,10 @@ export function findDevice<T extends Device>(
 /**
  * The environment variables that give a worker some devices and no others.
  *
- * @param environment what the worker gets besides.
+ * @param environment the worker's other variables.
  * @example
  * assignedEnvironment([devices[1]], {}).CUDA_VISIBLE_DEVICES; // "1"
+ *
  */
 export function assignedEnvironment(
   devices: readonly Device[],
@@ -116,7 +117,7 @@ export function assignedEnvironment(
   };
 }
 
-/** The devices that this worker was given, as `cuda:1`; undefined where it was given none. */
+/** The devices of this worker, such as `cuda:1`; undefined if it was given none. */
 export function assignedDevices(environment: Environment): string | undefined {
   return environment[assignedVariable];
 }
@@ -125,7 +126,7 @@ export function assignedDevices(environment: Environment): string | undefined {
  * Devices with the main one first.
  *
  * @param mainGpu its place among them, from 0; default 0.
- * @throws SluiceError `JOB_INVALID` where that is none of them.
+ * @throws SluiceError `JOB_INVALID` if it is not one of them.
  */
 export function mainFirst<T>(devices: readonly T[], mainGpu = 0): T[] {
   const main = devices[mainGpu];

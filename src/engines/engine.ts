@@ -11,25 +11,27 @@ import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
 
 /**
- * Whatever runs a model: in process, over HTTP, or your own class. An engine batches inside; the
- * caller only keeps at most `capacity` requests with it.
+ * Runs a model: in process, over HTTP, or your own class. An engine batches inside; the caller only
+ * keeps at most `capacity` requests in flight.
  */
 export interface Engine {
   readonly name: string;
-  /** Requests it can usefully hold at once. May rise and fall: read it whenever it counts. */
+  /**
+   * Requests that it can usefully hold at once. It may rise and fall: read it whenever it counts.
+   */
   readonly capacity: number;
-  /** What it chose for itself (threads, sequences, device), for the log and the manifest. */
+  /** Its own choices (threads, sequences, device), for the log and the manifest. */
   readonly choices?: Readonly<Record<string, Json>>;
   /**
    * Answers one request.
    *
-   * @param onDelta told of each answer as it is made: the texts of its deltas, joined, are the
-   *   answer's text, and none comes after the promise is settled. An engine that cannot do that
-   *   tells nothing; who opened it by `openEngine` is then told each answer once, as a whole. Where
-   *   it is left out, nothing is streamed.
+   * @param onDelta called with each answer as it is made: the joined texts of its deltas are the
+   *   answer's text, and none comes after the promise is settled. An engine that cannot stream
+   *   calls nothing; callers of `openEngine` then get each answer once, as a whole. Without
+   *   `onDelta`, nothing is streamed.
    * @throws SluiceError whose `scope` and `retryable` say what the failure ends: `row` (retryable
-   *   or not), `run` (stop everything), `engine` (it died; the next `infer` starts it again).
-   *   When `signal` is aborted, the signal's reason.
+   *   or not), `run` (stop everything), `engine` (it died; the next `infer` starts it again). When
+   *   `signal` is aborted, the signal's reason.
    */
   infer(
     request: InferenceRequest,
@@ -37,50 +39,50 @@ export interface Engine {
     onDelta?: OnDelta,
   ): Promise<InferenceResponse>;
   /**
-   * Told when nothing more is asked until something is answered, as at the end of a shard: what
-   * waits for others to fill its batch is to be computed now. Absent where nothing waits.
+   * Called when no more requests follow until one is answered, such as at the end of a shard:
+   * incomplete batches should be computed now. Absent if nothing waits.
    */
   flush?(): void;
-  /** Where its rows are, of an engine that passes them through several stages. */
+  /** The positions of rows, in an engine with several stages. */
   readonly stages?: readonly StageState[] | undefined;
   /**
-   * Makes tokens of prompts ahead of asking, for `InferenceRequest.tokens`; of no prompts it tells
-   * the tokenizer alone. Absent where an engine leaves that to a server, or has no tokens.
+   * Tokenizes prompts ahead of their requests, for `InferenceRequest.tokens`; without prompts it
+   * only returns the tokenizer. Absent if a server tokenizes, or without tokens.
    *
-   * @throws SluiceError of scope `engine` when it died.
+   * @throws SluiceError of scope `engine` if it died.
    */
   tokenize?(prompts: readonly PromptWords[]): Promise<TokenizedPrompts>;
-  /** Lets go of everything. Requests still held are rejected. */
+  /** Releases everything. Requests in flight are rejected. */
   close(): Promise<void>;
 }
 
-/** One stage of an engine at a moment, and what it has done since the engine was opened. */
+/** One stage of an engine at one moment, with its counts since the engine was opened. */
 export interface StageState {
-  /** Its number, from 1, and what it is, as `2 mapBatches embed`. */
+  /** Its number, from 1, and its name, such as `2 mapBatches embed`. */
   stage: string;
-  /** Rows that wait for it, and rows that it computes; both are bounded. */
+  /** Waiting rows, and rows in work; both are limited. */
   waiting: number;
   inFlight: number;
   rowsIn: number;
   rowsOut: number;
-  /** Rows that it failed with. */
+  /** Rows that it failed. */
   failed: number;
-  /** Times it was called: batches, or requests to a model. */
+  /** Number of its calls: batches, or requests to a model. */
   calls: number;
-  /** Seconds of all its calls together. */
+  /** Total seconds of its calls. */
   busySeconds: number;
   replicas: number;
 }
 
-/** A model that a stage asks about rows: an engine, and the prompts that it is asked. */
+/** A model that a stage sends rows to: an engine with the stage's prompts. */
 export interface RowModel {
-  /** Rows that it can usefully be asked about at once. */
+  /** Rows that it can usefully hold at once. */
   readonly capacity: number;
   /**
-   * Asks about a row, again where an answer is wrong or does not come.
+   * Sends a row, again after a wrong or missing answer.
    *
    * @returns the row with its answer.
-   * @throws SluiceError as `Engine.infer`, once it was tried as often as the job allows.
+   * @throws SluiceError as `Engine.infer`, after as many tries as the job allows.
    */
   ask(
     row: JsonObject,
@@ -88,22 +90,25 @@ export interface RowModel {
     call: {
       signal: AbortSignal;
       addUsage(usage: Usage): void;
-      /** Told where an answer ended at its limit of tokens. */
+      /** Called if an answer reached its token limit. */
       noteCut?(): void;
     },
   ): Promise<JsonObject>;
-  /** As `Engine.flush`. */
+  /** Like `Engine.flush`. */
   flush(): void;
   close(): Promise<void>;
 }
 
-/** The words of a prompt. */
+/** A prompt as tokens. */
 export type PromptWords = Pick<InferenceRequest, "messages" | "prompt">;
 
 export interface TokenizedPrompts {
-  /** Digest of all that tokens follow from: vocabulary, rules, chat template. */
+  /** Digest of everything that decides the tokens: vocabulary, rules, chat template. */
   tokenizer: string;
-  /** In the order of the prompts; null where none can be made, for which asking has the reason. */
+  /**
+   * In the order of the prompts; null for a prompt without tokens, whose request fails with the
+   * reason.
+   */
   prompts: readonly (PromptTokens | null)[];
 }
 
@@ -118,17 +123,17 @@ export interface EngineContext {
   homeDirectory: string;
   /**
    * Command line that starts an engine host: the program of this very Node and the path of
-   * `engines/host/main`, as `src/entry.ts` knows it.
+   * `engines/host/main`, known to `src/entry.ts`.
    */
   hostCommand: readonly string[];
   /**
-   * Opens the model that a stage of a pipeline names. Engines know nothing of prompts, so that the
-   * caller that has both hands it down; absent where there are no pipelines.
+   * Opens the model of a pipeline's stage. Engines know nothing of prompts, so the caller, which
+   * has both, passes this function; absent without pipelines.
    *
-   * @param stage as the job has it: `model`, `prompt`, `field` and what else goes with them.
+   * @param stage as in the job: `model`, `prompt`, `field` and the keys beside them.
    */
   openRowModel?(stage: JsonObject, context: EngineContext): Promise<RowModel>;
-  /** Functions of the program that runs this, which stages name by their place. */
+  /** Functions of the running program, to which stages refer by number. */
   functions?: readonly unknown[];
   /** Ends the worker process at once, as `kill -9` would (faults of the fake engine). */
   killProcess: () => void;

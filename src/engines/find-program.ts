@@ -4,7 +4,7 @@ import { delimiter, isAbsolute, join } from "node:path";
 import { SluiceError } from "../foundation/errors.ts";
 
 /**
- * The absolute path of a program: its own, or where the environment's `PATH` has its name.
+ * The absolute path of a program: its own, or that of its name in the environment's `PATH`.
  *
  * @param hint how to get it.
  * @throws SluiceError `PROGRAM_MISSING`.

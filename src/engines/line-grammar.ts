@@ -3,11 +3,11 @@ import type { SlottedLine } from "../foundation/inference.ts";
 import { candidateSpans } from "../foundation/spans.ts";
 
 /**
- * Everything that a slotted line may be: its literal parts and, in each slot, `orElse` or a copied
+ * All possible texts of a slotted line: its literal parts and, in each slot, `orElse` or a copied
  * span, so that a model can choose spans but cannot invent words.
  *
- * @param prefix is written before the line, such as the space that a word wants.
- * @throws SluiceError `FIELD_TYPE` when a slot's source is too long to copy from.
+ * @param prefix is written before the line, such as the space before a word.
+ * @throws SluiceError `FIELD_TYPE` if a slot's source is too long to copy from.
  */
 export function lineGrammar({ line, slots }: SlottedLine, prefix: string): Grammar {
   const parts = line.split(/\{([^{}]+)\}/).map((part, at): GrammarNode => {

@@ -21,10 +21,10 @@ const single = [
   fakeModel,
 ] as const;
 
-/** A model that a stage of a pipeline may ask. */
+/** A model that a stage of a pipeline may use. */
 const stageModel = z.discriminatedUnion("engine", single);
 
-/** The model of a job: which engine, which weights, and how it is driven. */
+/** The model of a job: its engine, its weights, and its settings. */
 export const modelOptions = z.discriminatedUnion("engine", [
   ...single,
   pipelineModelOf(stageModel),

@@ -11,12 +11,12 @@ import type { Engine } from "./engine.ts";
 import type { EngineDescription } from "./engine-description.ts";
 import { WrappedEngine } from "./wrapped-engine.ts";
 
-/** What an engine takes of a chat beside words. */
+/** What an engine takes of a chat beside text. */
 type Taken = Pick<EngineDescription<never>, "callsTools" | "contentParts">;
 
 /**
- * The same engine with what every engine promises: it refuses what it would have to ignore, and
- * tells all of an answer as deltas, even if the inner one tells none.
+ * The same engine with the promises of every engine: it refuses what it would otherwise ignore, and
+ * reports every answer as deltas, even if the inner engine reports none.
  */
 export function openedEngine(engine: Engine, taken: Taken): Engine {
   return new OpenedEngine(engine, taken);
@@ -51,7 +51,7 @@ class OpenedEngine extends WrappedEngine {
     if (tools !== undefined) this.#assertTools("tools");
     if (toolChoice !== undefined) this.#assertTools("toolChoice");
     if (parallelToolCalls !== undefined) this.#assertTools("parallelToolCalls");
-    // Of what runs send nearly all is words.
+    // Almost all requests of runs have only text.
     if (messages === undefined || messages.every(isWords)) return request;
     for (const [at, message] of messages.entries()) this.#assertTaken(message, `messages[${at}]`);
     if (this.#taken.contentParts !== undefined) return request;

@@ -1,15 +1,15 @@
 import type { Readable } from "node:stream";
 
-/** What happens to the lines of a stream. */
+/** How the lines of a stream are handled. */
 export interface LineReader {
   onLine(line: string): void;
-  /** Called for a line beyond the limit instead, with its beginning. Default: it is cut there. */
+  /** Called instead for a line beyond the limit, with its beginning. Default: it is cut there. */
   onTooLong?(beginning: string): void;
 }
 
 /**
- * Reads a stream line by line, the last one also without its end. Holds no more than one line, and
- * of that no more than `maxChars` and a piece; empty lines are passed over.
+ * Reads a stream line by line, including a last one without an end. Holds at most one line, and at
+ * most `maxChars` and one piece of it; skips empty lines.
  */
 export function readOutputLines(stream: Readable, maxChars: number, reader: LineReader): void {
   let pending = "";

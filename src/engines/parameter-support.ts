@@ -7,7 +7,7 @@ import {
 
 const { temperature: _temperature, topP: _topP, ...refusable } = greedyParameters;
 
-/** Parameters that some engine does not take, each with the value that asks for nothing. */
+/** Parameters that some engine lacks, each with its neutral value. */
 const neutral = Object.freeze({
   ...refusable,
   ...leftOutParameters,
@@ -17,24 +17,24 @@ const neutral = Object.freeze({
   prependBos: undefined,
 });
 
-/** A parameter that an engine has to say something of; all take the others. */
+/** A parameter that not every engine takes; all take the others. */
 export type OptionalParameter = keyof typeof neutral;
 
-/** What an engine takes: true, or what to do instead, for the refusal. */
+/** What an engine takes: true, or the advice for the refusal. */
 export type ParameterSupport = Readonly<Record<OptionalParameter, true | string>>;
 
-/** Something that a job asks of its engine in vain. */
+/** A request of a job that its engine cannot fulfil. */
 export interface Unsupported {
   /** `key` or `key: value` of the job file. */
   option: string;
-  /** What to do instead. */
+  /** The advice. */
   hint: string;
 }
 
-/** What is true of engines that follow one sequence of tokens. */
+/** The support of engines that follow one sequence of tokens. */
 const noBeams = "leave it out, or take engine transformers: it searches with beams";
 
-/** An engine that takes all that any engine takes. */
+/** The support of an engine that takes every parameter. */
 export const fullSupport: ParameterSupport = Object.freeze({
   topK: true,
   minP: true,
@@ -53,11 +53,12 @@ export const fullSupport: ParameterSupport = Object.freeze({
 });
 
 /**
- * The parameters that ask for something that an engine does not do.
+ * The parameters with an effect that an engine lacks.
  *
  * @example
  * unsupportedParameters(fullSupport, { ...parameters, numBeams: 4 })[0].option;
  * // "generation.numBeams"
+ *
  */
 export function unsupportedParameters(
   support: ParameterSupport,

@@ -4,11 +4,11 @@ import type { PackageContext } from "./packages/packages.ts";
 import { describeEngine } from "./registry.ts";
 
 /**
- * Makes sure that what an engine needs is on this machine, before workers start: its package and
- * its model. Engines without either are ready as they are.
+ * Makes sure that an engine's package and its model are on this machine, before workers start.
+ * Engines without either are always ready.
  *
- * @throws SluiceError `ENGINE_MISSING` or `MODEL_MISSING` where `install` is false, else what
- *   fetching throws.
+ * @throws SluiceError `ENGINE_MISSING` or `MODEL_MISSING` if `install` is false, else errors of
+ *   fetching.
  */
 export async function prepareEngine(
   model: ModelOptions,
@@ -19,14 +19,14 @@ export async function prepareEngine(
 }
 
 /**
- * Refuses, before a run is planned, an engine or a model that cannot be had: a run keeps the name
- * of its model, so that a wrong one had better not get that far. Fetches nothing.
+ * Refuses an unavailable engine or model before a run is planned, because a run keeps the name of
+ * its model, even a wrong one. Fetches nothing.
  *
- * @param context with the environment that workers will have.
- * @param install whether what is not here will be fetched.
- * @throws SluiceError `MODEL_UNKNOWN`, `UNSUPPORTED`; `ENV_MISSING` where the variable that holds
- *   the API key is not set; of a path `MODEL_UNREADABLE`,
- *   `MODEL_CORRUPT`; where `install` is false `ENGINE_MISSING` and `MODEL_MISSING`.
+ * @param context with the environment of the workers.
+ * @param install whether missing files will be fetched.
+ * @throws SluiceError `MODEL_UNKNOWN`, `UNSUPPORTED`; `ENV_MISSING` if the variable of the API key
+ *   is not set; for a path `MODEL_UNREADABLE`, `MODEL_CORRUPT`; if `install` is false,
+ *   `ENGINE_MISSING` and `MODEL_MISSING`.
  */
 export async function checkEngine(
   model: ModelOptions,

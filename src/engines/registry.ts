@@ -14,7 +14,7 @@ import { pipelineDescription } from "./pipeline/description.ts";
 import { predictorDescription } from "./predictor/description.ts";
 import { transformersDescription } from "./transformers/description.ts";
 
-/** Every engine, by the name that a job gives. */
+/** Every engine, by its name in a job. */
 const descriptions: {
   [Name in ModelOptions["engine"]]: EngineDescription<Extract<ModelOptions, { engine: Name }>>;
 } = {
@@ -31,10 +31,11 @@ const descriptions: {
 };
 
 /**
- * What is known of the engine that `options` names, without opening it.
+ * The description of the engine in `options`, without opening it.
  *
  * @example
  * describeEngine(modelOptions.parse({ engine: "llama", name: "m" })).keepsPrefixes; // true
+ *
  */
 export function describeEngine<Options extends ModelOptions>(
   options: Options,
@@ -42,7 +43,7 @@ export function describeEngine<Options extends ModelOptions>(
   return descriptions[options.engine] as EngineDescription<never> as EngineDescription<Options>;
 }
 
-/** Whether an engine, as its options have it, gives vectors of texts and transcripts of files. */
+/** Whether the engine in `options` makes embeddings of texts and transcripts of files. */
 export function answeredApis<Options extends ModelOptions>(
   options: Options,
 ): Readonly<{ embedding: boolean; transcription: boolean }> {
@@ -54,12 +55,13 @@ export function answeredApis<Options extends ModelOptions>(
 }
 
 /**
- * Opens the engine that `options` names. Whichever it is, it refuses what it cannot take, and it
- * tells answers as deltas to callers that want them: as a whole, if it makes them in one go.
+ * Opens the engine in `options`. Every engine refuses what it cannot take, and reports answers as
+ * deltas to callers that want them, as a whole if it does not stream.
  *
- * @throws SluiceError what the engine says when it cannot be opened.
+ * @throws SluiceError its reason why it cannot be opened.
  * @example
  * const engine = await openEngine(modelOptions.parse({ engine: "fake" }), context);
+ *
  */
 export async function openEngine(options: ModelOptions, context: EngineContext): Promise<Engine> {
   const description = describeEngine(options);
@@ -67,10 +69,10 @@ export async function openEngine(options: ModelOptions, context: EngineContext):
 }
 
 /**
- * What a job asks of its engine that the engine cannot do. Planning refuses it as `UNSUPPORTED`,
- * before anything is asked.
+ * The requests of a job that its engine cannot fulfil. Planning refuses them as `UNSUPPORTED`,
+ * before the first request.
  *
- * @param policies what the job's prompts do when they are too long.
+ * @param policies how the job's prompts treat texts that are too long.
  */
 export function unsupportedOptions(
   options: ModelOptions,

@@ -5,7 +5,7 @@ import type { DeviceOptions } from "./engine-description.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What a job says of the replicas of a model, each a process of its own. */
+/** A job's settings for the replicas of a model, each a separate process. */
 export interface ReplicaOptions {
   /** Replicas of each worker; default 1. */
   replicas?: number | undefined;
@@ -15,7 +15,7 @@ export interface ReplicaOptions {
   devices?: "all" | readonly (number | string)[] | undefined;
 }
 
-/** Variables by which the usual libraries are told how many threads to take. */
+/** Variables that set the number of threads of the usual libraries. */
 const threadVariables = [
   "OMP_NUM_THREADS",
   "MKL_NUM_THREADS",
@@ -25,24 +25,25 @@ const threadVariables = [
   "RAYON_NUM_THREADS",
 ] as const;
 
-/** What a replica has of the machine. */
+/** A replica's share of the machine. */
 export interface ReplicaShare {
-  /** Variables that its process gets besides those of its worker. */
+  /** Variables of its process besides those of its worker. */
   environment: Readonly<Record<string, string>>;
-  /** Its GPUs as the driver names them; none where it computes on the processor. */
+  /** Its GPUs by the driver's names; empty on the processor. */
   devices: readonly string[];
 }
 
 /**
- * Divides what a worker has among the replicas of its model: GPUs in order, at least one each, and
- * threads. A variable that is set already stays as it is, but for those that show GPUs.
+ * Divides a worker's share among the replicas of its model: GPUs in order, at least one each, and
+ * threads. Variables that are already set stay unchanged, except those that show GPUs.
  *
  * @param environment that of the worker.
- * @throws SluiceError `JOB_INVALID` where there are more replicas than GPUs, or none where the job
+ * @throws SluiceError `JOB_INVALID` for more replicas than GPUs, or if there are none and the job
  *   wants all.
  * @example
  * const [, second] = shareAmongReplicas({ replicas: 2, devices: [0, 3] }, {});
  * second.environment.CUDA_VISIBLE_DEVICES; // "3"
+ *
  */
 export function shareAmongReplicas(
   options: ReplicaOptions,
@@ -62,9 +63,9 @@ export function shareAmongReplicas(
 }
 
 /**
- * Threads of each replica, so that all of them together take no more than the cores.
+ * Threads of each replica, so that together they use no more than the cores.
  *
- * @param cores those of the worker, where that is known.
+ * @param cores those of the worker, if known.
  */
 export function threadsOfReplica(
   { replicas = 1, threads }: ReplicaOptions,
@@ -75,9 +76,9 @@ export function threadsOfReplica(
 }
 
 /**
- * What a person should know of the replicas of a worker.
+ * Notices about the replicas of a worker.
  *
- * @param cores those of the worker, where that is known.
+ * @param cores those of the worker, if known.
  */
 export function replicaNotices(
   { replicas = 1, threads = 1 }: ReplicaOptions,
@@ -94,12 +95,12 @@ function counted(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
 }
 
-/** Time that a worker may take until all replicas are loaded. */
+/** Longest time of a worker until all replicas are loaded. */
 export function replicaReadyTimeoutMs({ loadTimeoutMs }: { loadTimeoutMs: number }): number {
   return limits.workerReadyTimeoutMs + loadTimeoutMs;
 }
 
-/** What the replicas of a worker are to have of GPUs; undefined where they use none. */
+/** The GPUs of a worker's replicas; undefined if they use none. */
 export function replicaDevices({
   devices,
   replicas = 1,
@@ -108,7 +109,7 @@ export function replicaDevices({
   return { perWorker: replicas, ...(devices !== "all" && { devices }) };
 }
 
-/** False where the job names fewer GPUs than replicas. */
+/** False if the job names fewer GPUs than replicas. */
 export function hasEnoughDevices({ devices, replicas = 1 }: ReplicaOptions): boolean {
   return devices === undefined || devices === "all" || replicas <= devices.length;
 }

@@ -9,44 +9,44 @@ import { backoffMs } from "../foundation/retry.ts";
 const maxShownStartLines = 8;
 
 interface RestartingOptions<Live> {
-  /** What it is, for messages. */
+  /** Its name, for messages. */
   name: string;
   /**
-   * Starts it once. Only after a failure that is `EndedEarly` is it tried again.
+   * Starts it once. It is tried again only after an `EndedEarly`.
    *
-   * @param signal aborted when nobody wants it any more.
+   * @param signal aborted when it is no longer needed.
    */
   start: (signal: AbortSignal) => Promise<Live>;
   context: { clock: Clock; random: Random; logger: Logger };
 }
 
-/** A process ended before it was ready, which may go better another time. */
+/** A process ended before it was ready; another try may succeed. */
 export class EndedEarly extends SluiceError {
-  /** @param lines what it wrote; the last of them are shown. */
+  /** @param lines its output; the last ones are shown. */
   constructor(detail: string, lines: readonly string[], hint?: string) {
     const options = hint === undefined ? {} : { hint };
     super("ENGINE_START_FAILED", `${detail}${afterWriting(lines)}`, options);
   }
 }
 
-/** What a process wrote last, to stand behind what became of it. */
+/** The last output of a process, to follow the message about its end. */
 export function afterWriting(lines: readonly string[]): string {
   const tail = lines.slice(-maxShownStartLines).join("\n  ");
   return tail === "" ? "" : `, after writing\n  ${tail}`;
 }
 
 /**
- * A process that an engine needs, started again after a growing wait when it died, and given up
- * when it dies or does not start too many times in a row. Many callers share one start.
+ * An engine's process, started again after a growing wait when it died, and given up when it dies
+ * or does not start too many times in a row. Many callers share one start.
  */
 export class Restarting<Live> {
   readonly #options: RestartingOptions<Live>;
   readonly #closing = new AbortController();
-  /** The start that callers wait for, kept while what it gave lives. */
+  /** The start that callers wait for, kept while its result lives. */
   #live: Promise<Live> | undefined;
-  /** Starts in a row that failed. */
+  /** Failed starts in a row. */
   #failedStarts = 0;
-  /** Deaths in a row with no answer between them. */
+  /** Deaths in a row without an answer between them. */
   #deaths = 0;
 
   constructor(options: RestartingOptions<Live>) {
@@ -65,9 +65,9 @@ export class Restarting<Live> {
   }
 
   /**
-   * What lives now, started again if it died.
+   * The living process, started again if it died.
    *
-   * @throws SluiceError `ENGINE_START_FAILED` where it is given up; the reason of the closing.
+   * @throws SluiceError `ENGINE_START_FAILED` if it is given up; the reason of the closing.
    */
   live(): Promise<Live> {
     if (this.#closing.signal.aborted) return Promise.reject(this.#closing.signal.reason);
@@ -78,12 +78,12 @@ export class Restarting<Live> {
     return this.#live;
   }
 
-  /** It answered: what happened before does not count any more. */
+  /** It answered: earlier failures no longer count. */
   noteAnswer(): void {
     this.#deaths = 0;
   }
 
-  /** It ended. False where it was told to. */
+  /** It ended. False if it was told to. */
   noteDeath(): boolean {
     this.#live = undefined;
     if (this.#closing.signal.aborted) return false;
@@ -91,7 +91,7 @@ export class Restarting<Live> {
     return true;
   }
 
-  /** Starts nothing any more. Gives what lives, which is the caller's to end; once. */
+  /** Starts nothing any more. Returns the living process, which the caller must end; once. */
   async close(): Promise<Live | undefined> {
     if (this.#closing.signal.aborted) return undefined;
     this.#closing.abort(new SluiceError("ENGINE_DIED", "it was closed"));

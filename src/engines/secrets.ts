@@ -3,7 +3,7 @@ import { secretName, shownText } from "../foundation/shown-path.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Shorter values are none, and would be found in the middle of words. */
+/** Shorter values are not secrets, and would be found in the middle of words. */
 const minSecretCharacters = 8;
 
 function secretsOf(environment: Environment): [name: string, value: string][] {
@@ -14,10 +14,11 @@ function secretsOf(environment: Environment): [name: string, value: string][] {
 }
 
 /**
- * Takes the secrets of an environment out of texts, and credentials out of the addresses in them.
+ * Removes the secrets of an environment from texts, and credentials from the addresses in them.
  *
  * @example
  * redactor({ HF_TOKEN: "hf_12345678" })("token hf_12345678"); // "token [redacted]"
+ *
  */
 export function redactor(environment: Environment): (text: string) => string {
   const secrets = secretsOf(environment);
@@ -28,17 +29,17 @@ export function redactor(environment: Environment): (text: string) => string {
   };
 }
 
-/** Beginnings by which services tell their keys, and what JSON web tokens begin with. */
+/** Beginnings of services' keys and of JSON web tokens. */
 const secretStart =
   /^(sk-|hf_|gh[opsur]_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|eyJ[\w-]+\.|-----BEGIN)/;
 
-/** True of a variable that looks as if nobody should read it: by its name, or by what it holds. */
+/** True for a variable that looks like a secret, by its name or its value. */
 export function looksSecret(name: string, value: string): boolean {
   return secretName.test(name) || secretStart.test(value) || shownText(value) !== value;
 }
 
 /**
- * Refuses texts of a job that hold a secret of the environment: they would stand in the plan.
+ * Refuses texts of a job that contain a secret of the environment: they would be in the plan.
  *
  * @throws SluiceError `JOB_INVALID` that names the variable and not its value.
  */

@@ -3,13 +3,16 @@ import { pathToFileURL } from "node:url";
 import type { SluiceError } from "../foundation/errors.ts";
 import { nearest } from "../foundation/suggest.ts";
 
-/** What a module of the user's exports. */
+/** The exports of a user's module. */
 export type ModuleExports = Record<string, unknown>;
 
-/** Says what is wrong with the module at a path. */
+/** Makes the error for an unusable module at a path. */
 type Unusable = (path: string, problem: string, cause?: unknown) => SluiceError;
 
-/** Loads a module of the user's. @throws what `unusable` makes of its failure. */
+/**
+ * Loads a user's module.
+ * @throws the error of `unusable`.
+ */
 export async function importedModule(path: string, unusable: Unusable): Promise<ModuleExports> {
   try {
     return (await import(pathToFileURL(path).href)) as ModuleExports;
@@ -21,8 +24,8 @@ export async function importedModule(path: string, unusable: Unusable): Promise<
 /**
  * The export that a job names.
  *
- * @param key where the job names it.
- * @throws what `unusable` makes of its absence, with the nearest name.
+ * @param key the job's key with its name.
+ * @throws the error of `unusable`, with the most similar name.
  */
 export function namedExport(
   exports: ModuleExports,
@@ -37,17 +40,18 @@ export function namedExport(
   throw unusable(path, `it has no export ${name} (${key}); ${instead}`);
 }
 
-/** True for what is made with `new`. */
+/** True for a class. */
 export function isClass(value: unknown): boolean {
   return typeof value === "function" && Function.prototype.toString.call(value).startsWith("class");
 }
 
 /**
- * What was thrown, in words, with the line of the module that it came from where it says so.
+ * A thrown value in words, with the line of the module if it is known.
  *
  * @param module path of the module.
  * @example
  * explained(error, "/jobs/predict.ts"); // "TypeError: row.text is undefined (predict.ts:12)"
+ *
  */
 export function explained(thrown: unknown, module: string): string {
   if (!(thrown instanceof Error)) return String(thrown);

@@ -2,7 +2,7 @@ import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation
 import type { Json } from "../foundation/json.ts";
 import type { Engine, StageState } from "./engine.ts";
 
-/** An engine that is another one in all but how it answers a request. */
+/** An engine that differs from another one only in how it answers a request. */
 export abstract class WrappedEngine implements Engine {
   readonly tokenize: Engine["tokenize"];
   protected readonly inner: Engine;

@@ -8,13 +8,13 @@ const slotOptions = z.strictObject({
     .string()
     .default("item")
     .describe("Jinja expression for the text whose words may be copied, such as `item`"),
-  orElse: z.string().default("none").describe("What stands in the line when nothing is copied"),
+  orElse: z.string().default("none").describe("Text of the slot when nothing is copied"),
   maxWords: z
     .int()
     .min(1)
     .max(maxSlotWords)
     .default(slotWords)
-    .describe("Most consecutive words a slot may copy"),
+    .describe("Most consecutive words that a slot may copy"),
   pattern: z
     .string()
     .optional()
@@ -36,8 +36,8 @@ const answerOptions = z.strictObject({
     .string()
     .optional()
     .describe(
-      "Make one text of a forEach's answers, a line each. {text} is its text, {n} the number of the " +
-        "element; after `list | sentences` the number of the text that the sentence is from",
+      "Joins a forEach's answers into one text, a line each. {text} is the answer, {n} the number of the " +
+        "element; after `list | sentences` the number of the sentence's text",
     ),
 });
 
@@ -60,30 +60,28 @@ export const promptFields = {
   forEach: z
     .string()
     .optional()
-    .describe("Jinja expression for a list; asks once for each `item`, answers come as a list"),
+    .describe("Jinja expression for a list; one request for each `item`, answers come as a list"),
   answer: answerOptions.optional().describe("Answer by a line with slots that only copy"),
   schema: answerSchema.optional().describe("JSON Schema of the answer, which is then JSON"),
   api: z
     .enum(["chat", "completion", "embedding", "transcription"])
     .optional()
     .describe(
-      "`completion` sends the rendered prompt as it is, without a chat template; `embedding` asks " +
-        "for its vector; `transcription` for what is said in `file`; default `chat`, with a `type` " +
-        "what that makes",
+      "`completion` sends the rendered prompt unchanged, without a chat template; `embedding` requests " +
+        "its vector; `transcription` the speech in `file` as text; default `chat`, with a `type` " +
+        "the type's own form",
     ),
   file: z
     .string()
     .optional()
     .describe(
-      "Jinja template of the path of a file of sound, with `api: transcription`; from the folder " +
+      "Jinja template of the path of a sound file, with `api: transcription`; from the folder " +
         "of the input",
     ),
   image: z
     .string()
     .optional()
-    .describe(
-      "Jinja template of the path of an image that `prompt` asks about; from the folder of the input",
-    ),
+    .describe("Jinja template of the path of an image for `prompt`; from the folder of the input"),
   onTooLong: z
     .enum(["fail", "truncate-left", "truncate-right"])
     .default("fail")
@@ -100,7 +98,9 @@ export const promptFields = {
   eosToken: z
     .string()
     .optional()
-    .describe("Text of the end-of-sequence token, which is cut off a completion's prompt"),
+    .describe(
+      "Text of the end-of-sequence token, which is removed from the end of a completion's prompt",
+    ),
 };
 
 /** Options of a prompt whose words come from a type. */
@@ -108,13 +108,13 @@ export const typeFields = {
   type: z
     .union([z.string(), userDefinedType])
     .optional()
-    .describe("A prompt type of Axolotl instead of `prompt`: a name, or a type of one's own"),
-  typeOptions: typeOptions.optional().describe("What the type takes, by Axolotl's names"),
+    .describe("A prompt type of Axolotl instead of `prompt`: a name, or your own type"),
+  typeOptions: typeOptions.optional().describe("Options of the type, by Axolotl's names"),
   turns: z
     .enum(["first", "last", "every"])
     .optional()
     .describe(
-      "With a type of conversations: which turn is asked; default `last`. `every` asks them in " +
+      "With a type of conversations: which turn is sent; default `last`. `every` sends them in " +
         "order, each after the model's own answers, and gives a list",
     ),
 };
@@ -133,7 +133,7 @@ const promptObject = z
       .string()
       .optional()
       .describe(
-        "Jinja expression for the turns before, which stand behind system messages: a list of " +
+        "Jinja expression for the earlier turns, which follow system messages: a list of " +
           "{user, bot}, {role, content} or [user, bot]",
       ),
   })

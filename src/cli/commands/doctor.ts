@@ -9,7 +9,7 @@ import { withStoreFlags } from "../store-flags.ts";
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
-    .option("--output <directory>", "where runs are to be written; default: here")
+    .option("--output <directory>", "where to write runs; default: here")
     .option("--json", "print JSON")
     .action(async (options: { output?: string; json?: boolean }) => {
       const checks = await doctorChecks(io, options.output ?? ".");

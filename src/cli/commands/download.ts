@@ -8,8 +8,8 @@ export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
     .argument("<from>", "s3://BUCKET/PREFIX, r2://…, gs://… or hf://datasets/OWNER/NAME")
-    .argument("<to>", "a folder of this machine")
-    .option("--overwrite", "replace files that have another content")
+    .argument("<to>", "a local folder")
+    .option("--overwrite", "replace files with another content")
     .addHelpText(
       "after",
       "\nWhat is there with the same content is left alone, and files that are there in part are" +

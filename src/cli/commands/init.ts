@@ -8,7 +8,7 @@ import { type CliIo, write } from "../io.ts";
 /** `sluice init [directory]`: a first job with sample data, ready to run. */
 export function register(command: Command, io: CliIo): void {
   command
-    .argument("[directory]", "where to write; made if it is not there", ".")
+    .argument("[directory]", "where to write; created if missing", ".")
     .action(async (directory: string) => {
       const target = resolve(io.workingDirectory, directory);
       const files = { "job.yaml": sampleJob, "reviews.jsonl": sampleRows };

@@ -10,7 +10,7 @@ export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
     .argument("<place>", "s3://BUCKET/PREFIX, r2://…, gs://…, hf://datasets/OWNER/NAME or a folder")
-    .option("--json", "print a line of JSON a file, and one of all at the end")
+    .option("--json", "print a line of JSON for each file, and one for all at the end")
     .action((place: string, options: { json?: boolean }) => ls(place, options, io));
 }
 

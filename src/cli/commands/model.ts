@@ -16,13 +16,13 @@ export function register(command: Command, io: CliIo): void {
     .action((options: OutputOptions) => list(io, options));
   command
     .command("pull")
-    .description("Fetch a model, unless it is here.")
+    .description("Fetch a model, unless it is already here.")
     .argument("<name>", naming)
     .option("--json", "print JSON")
     .action((name: string, options: OutputOptions) => pull(name, io, options));
   command
     .command("path")
-    .description("Print where a model's file lies.")
+    .description("Print the path of a model's file.")
     .argument("<name>", naming)
     .action((name: string) => path(name, io));
   command

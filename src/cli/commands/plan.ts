@@ -37,13 +37,19 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
       "--measure [rows]",
       "really ask some rows, to estimate tokens, money and time from them",
     )
-    .option("--advise", "measure some rows, and propose size of shards and number of workers …")
-    .option("--deadline <time>", "… that are done in this time, as 2h or 1h30m")
+    .option(
+      "--advise",
+      "measure some rows, and propose the size of shards and the number of workers …",
+    )
+    .option("--deadline <time>", "… for a run within this time, such as 2h or 1h30m")
     .option("--price <usd>", "… at this price of a machine with one worker, in dollars an hour")
-    .option("--preemption-every <time>", "… of machines that are taken away so often, on average")
-    .option("--machine-start <time>", "… that take so long before a worker starts on them")
+    .option(
+      "--preemption-every <time>",
+      "… with machines that are taken away this often, on average",
+    )
+    .option("--machine-start <time>", "… and that take this long before a worker starts")
     .option("--no-install", "with --measure: fetch neither engine packages nor models")
-    .option("--write [output]", "freeze the plan at the output, for sluice worker to work on")
+    .option("--write [output]", "freeze the plan at the output, for sluice worker")
     .option("--json", "print JSON")
     .action((_, options: PlanFlags & JobOptionValues) => plan(options, io));
 }

@@ -25,11 +25,11 @@ export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
     .argument(...runArgument)
-    .option("--follow", "wait for what is not done yet, to the end of the run")
+    .option("--follow", "wait for the remaining rows, to the end of the run")
     .option("--failed", "the dead letters: the rows that failed, each with its cause")
-    .option("--as-input", "with --failed: the rows alone, as they stand in the input")
+    .option("--as-input", "with --failed: only the rows, unchanged from the input")
     .option("--format <name>", "jsonl, json, csv, tsv or parquet; default: by --output, or jsonl")
-    .option("--output <file>", "write them to a file, as answers.csv")
+    .option("--output <file>", "write them to a file, such as answers.csv")
     .option("--overwrite", "replace the file of --output")
     .action((run: string, options: ResultsFlags) => results(run, options, io));
 }

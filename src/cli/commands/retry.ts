@@ -36,7 +36,7 @@ export function register(command: Command, given: CliIo): void {
       "--reread [file]",
       "read failed rows anew: from the input, where they were mended, or from a file of mended rows",
     )
-    .option("--abandon", "drop the retry that is begun; the results stay as they are");
+    .option("--abandon", "drop the unfinished retry; the results stay unchanged");
   withCallFlags(command, "change one key, as generation.maxNewTokens=400").action(
     (run: string, options: RetryOptions) => retry(run, options, io),
   );

@@ -18,9 +18,9 @@ interface BatchOptions {
 /** `sluice run-batch`: `sluice run` with the options of vLLM's command with that name. */
 export function register(command: Command, io: CliIo, { args }: CommandCall): void {
   declareRunOptions(command, io, args)
-    .option("-i, --input-file <path>", "file of requests, a line each; - = stdin", collect)
+    .option("-i, --input-file <path>", "file of requests, one on each line; - = stdin", collect)
     .option("-o, --output-file <path>", "file of responses, in the order of the requests")
-    .option("--error-file <path>", "write failed lines here and not among the responses")
+    .option("--error-file <path>", "write failed lines here instead of among the responses")
     .option(
       "--served-model-name <name>",
       "a model that lines may name besides --model; * = any",

@@ -43,8 +43,8 @@ export function declareRunOptions(
   args: readonly string[] | undefined,
 ): Command {
   return declareJobOptions(command, io, args)
-    .option("--overwrite", "replace the run that the output holds")
-    .option("--fork", "write beside the output, if it holds a run of another job")
+    .option("--overwrite", "replace the run in the output")
+    .option("--fork", "write beside the output, if a run of another job is there")
     .option("--extend", "process rows that were appended to the input of a finished run")
     .option("--no-install", "fetch neither engine packages nor models")
     .option("--show [rows]", `print the first answers when done; default ${defaultShownRows}`)

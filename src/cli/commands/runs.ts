@@ -16,7 +16,7 @@ export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
     .argument("[place]", "a folder, or s3://BUCKET/PREFIX", ".")
-    .option("--json", "print a line of JSON a run, as sluice status --json does")
+    .option("--json", "print a line of JSON for each run, like sluice status --json")
     .action((place: string, options: { json?: boolean }) => runs(place, options, io));
 }
 

@@ -32,16 +32,16 @@ export function register(command: Command, given: CliIo): void {
   command
     .argument("<input...>", "files or globs, here or at s3://, r2://, gs://, https:// or hf://")
     .requiredOption("--output <folder>", "where the chunks go: a folder, or s3://BUCKET/PREFIX")
-    .option("--shards <count>", "how many chunks; their rows differ by one at most")
+    .option("--shards <count>", "how many chunks; their sizes differ by at most one row")
     .option("--rows <count>", "rows of each chunk, the last may have fewer; instead of --shards")
     .option("--workers <count>", "write workers/0.txt, 1.txt, …: an equal share of them for each")
     .option("--format <name>", "jsonl, json, csv, tsv or parquet; default: jsonl")
     .option("--compression <name>", "of text: gzip, zstd, brotli; of Parquet also snappy, none")
-    .option("--input-format <name>", "format of the inputs; default: by their endings")
-    .option("--list", "the inputs are lists of files, one path a line")
-    .option("--columns <names>", "fields that rows keep, with commas; default: all")
+    .option("--input-format <name>", "format of the inputs; default: by their extensions")
+    .option("--list", "the inputs are lists of files, one path on each line")
+    .option("--columns <names>", "fields that rows keep, separated by commas; default: all")
     .option("--max-line-bytes <count>", "longest line of the inputs")
-    .option("--overwrite", "remove the chunks that stand there, and no other file")
+    .option("--overwrite", "remove the chunks in the folder, and no other file")
     .addHelpText("after", helpText)
     .action((inputs: string[], flags: ShardFlags) => shard(inputs, flags, io));
 }

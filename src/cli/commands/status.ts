@@ -21,7 +21,7 @@ export function register(command: Command, given: CliIo): void {
     .argument(...runArgument)
     .option("--tasks", "a table of its tasks as well")
     .option("--workers", "a table of its workers as well")
-    .option("--watch", "show it anew every 2 s, until the run is sealed or stopped")
+    .option("--watch", "show it again every 2 s, until the run is sealed or stopped")
     .option("--json", "print JSON")
     .action((run: string, options: StatusFlags) => status(run, options, io));
 }

@@ -7,9 +7,9 @@ import { type TransferFlags, transfer } from "../transfer.ts";
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
-    .argument("<from>", "a folder or a file of this machine")
+    .argument("<from>", "a local folder or file")
     .argument("<to>", "s3://BUCKET/PREFIX, r2://… or gs://…")
-    .option("--overwrite", "replace objects that have another content")
+    .option("--overwrite", "replace objects with another content")
     .addHelpText(
       "after",
       "\nWhat is there with the same content is left alone: the same command goes on after a stop." +

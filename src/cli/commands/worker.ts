@@ -26,9 +26,12 @@ export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
     .argument("[run]", `${runArgument[1]}; --stdio can do without`)
-    .option("--stdio", "obey JSON lines on stdin; docs/worker-contract.md has them")
-    .option("--tasks <set>", "run these tasks and leave, as 1,3-5,7")
-    .option("--share <part>", "run one of several balanced parts of all tasks, as 3/16 (from 0)")
+    .option("--stdio", "obey JSON lines on stdin, as in docs/worker-contract.md")
+    .option("--tasks <set>", "run these tasks and leave, such as 1,3-5,7")
+    .option(
+      "--share <part>",
+      "run one of several balanced parts of all tasks, such as 3/16 (from 0)",
+    )
     .option("--generation <number>", "of a retry", "1")
     .action((run: string | undefined, options: WorkerOptions) => work(run, options, io));
 }

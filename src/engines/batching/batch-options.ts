@@ -8,7 +8,7 @@ const count = z.int().min(1);
 export const batchShape = {
   maxBatchRows: setting(
     "operation",
-    "Most rows of a batch, default 32; auto: as many as raise rows a second",
+    "Most rows of a batch, default 32; auto: as many as make it faster",
     z.union([z.literal("auto"), count.max(65_536)]).default(limits.defaultMaxBatchRows),
   ),
   maxBatchChars: setting("operation", "Most characters of a batch", count.optional()),
@@ -19,21 +19,21 @@ export const batchShape = {
   ),
   maxBatchDelayMs: setting(
     "operation",
-    "How long a batch that is not full waits for more rows",
+    "How long an incomplete batch waits for more rows",
     z.int().min(0).max(600_000).default(0),
   ),
 };
 
-/** Keys of `model` for engines of which there may be several, each a process of its own. */
+/** Keys of `model` for engines with replicas, each a separate process. */
 export const replicaShape = {
   replicas: setting(
     "operation",
-    "Instances of the model, each in a process of its own, for each worker; default 1",
+    "Instances of the model for each worker, each in its own process; default 1",
     count.max(256).optional(),
   ),
   threads: setting(
     "operation",
-    "CPU threads of each replica; default: the cores divided among them",
+    "CPU threads of each replica; default: the cores, divided among them",
     count.optional(),
   ),
   devices: setting(
@@ -45,12 +45,12 @@ export const replicaShape = {
   ),
   loadTimeoutMs: setting(
     "operation",
-    "Time that loading a replica may take; then its process is ended, and the run stops",
+    "Longest time to load a replica; then its process is ended, and the run stops",
     count.max(limits.maxServerLoadTimeoutMs).default(limits.workerReadyTimeoutMs),
   ),
   timeoutMs: setting(
     "operation",
-    "Time a batch may take; then its process is ended, and its rows are asked again with care",
+    "Longest time of a batch; then its process is ended, and its rows are sent again in smaller groups",
     count.default(limits.requestTimeoutMs),
   ),
 };

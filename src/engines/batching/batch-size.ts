@@ -1,16 +1,16 @@
 import { limits } from "../../foundation/limits.ts";
 import { type BatchBounds, type BatchCost, batchCost } from "./next-batch.ts";
 
-/** Rows that are looked at for requests of one length. */
+/** Rows that are searched for requests of one length. */
 export const maxLookAheadRows = 4096;
 
 /** Batches by which a size is judged. */
 export const measuredBatches = 3;
 
-/** How much more rows a second a doubled batch must give, or half its rows are enough. */
+/** How much more throughput a doubled batch must give; otherwise half its rows are enough. */
 const leastGain = 1.05;
 
-/** Limits of batches, as a job has them. */
+/** Limits of batches in a job. */
 export interface BatchLimits {
   /** Most rows of a batch; `auto` starts with one and grows while rows a second rise. */
   maxBatchRows: number | "auto";
@@ -21,28 +21,28 @@ export interface BatchLimits {
   /** Most tokens of a batch, padded: its longest request times its rows; default: any number. */
   maxBatchTokens?: number | undefined;
   /**
-   * How long a batch that has room waits for more requests; default 0. Requests that come while all
+   * How long an incomplete batch waits for more requests; default 0. Requests that arrive while all
    * replicas compute wait in any case, and form the next batch.
    */
   maxBatchDelayMs?: number | undefined;
-  /** A batch that has room waits until it is full, or `flush` is called; default: it does not. */
+  /** An incomplete batch waits until it is full, or `flush` is called; default: it does not. */
   fillsBatches?: boolean | undefined;
   /**
-   * Requests that may wait at once, beside those that are computed; more are refused. Default:
-   * `limits.maxQueueSize`, or what all replicas can usefully hold where that is more.
+   * Most requests that may wait, beside those in work; more are refused. Default:
+   * `limits.maxQueueSize`, or the capacity of all replicas if that is more.
    */
   maxQueueSize?: number | undefined;
   /**
-   * Batches whose requests are looked at for those of one length; default 0: requests go in the
-   * order in which they came.
+   * Batches of requests that are searched for those of one length; default 0: requests go in the
+   * order of arrival.
    */
   lookAheadBatches?: number | undefined;
 }
 
-/** What later batches must not reach, since a batch did not fit into memory. */
+/** Sizes that later batches must not reach, because such a batch did not fit into memory. */
 interface MemoryBound {
   batch: readonly BatchCost[];
-  /** The process ended: nobody knows its rows any more when they are asked again. */
+  /** The process ended: its rows will be sent again as new ones. */
   hasDied: boolean;
   maxRows?: number;
   maxChars?: number;
@@ -50,13 +50,14 @@ interface MemoryBound {
 }
 
 /**
- * The bounds of the next batch, as they are found out: an automatic number of rows grows while rows
- * a second rise, and what did not fit into memory is not tried again.
+ * The limits of the next batch, which adapt: an automatic number of rows grows while rows a second
+ * rise, and sizes that did not fit into memory are not tried again.
  *
  * @example
  * const size = new BatchSize({ maxBatchRows: "auto" });
  * size.computed(1, 0.5); // one row in half a second
  * size.bounds.maxRows;
+ *
  */
 export class BatchSize {
   readonly #lookAheadBatches: number;
@@ -67,12 +68,12 @@ export class BatchSize {
   #memoryBounds: MemoryBound[] = [];
   /** Until something changes. */
   #bounds: BatchBounds | undefined;
-  /** Rows beyond which it does not grow, because speed ended there. */
+  /** Most rows to grow to, because speed ended there. */
   #ceilingRows: number;
   /** Rows a second of the best batch of half the rows. */
   #previousRate = 0;
   #bestRate = 0;
-  /** Batches of the present size that are still to be measured. */
+  /** Remaining batches to measure at the present size. */
   #toMeasure: number = measuredBatches;
 
   constructor(given: BatchLimits) {
@@ -107,7 +108,7 @@ export class BatchSize {
     };
   }
 
-  /** Notes a batch that was computed whole. */
+  /** Records a batch that was computed whole. */
   computed(rows: number, seconds: number): void {
     const isGrowing = this.#maxRows < this.#ceilingRows && this.bounds.maxRows === this.#maxRows;
     if (!isGrowing || rows < this.#maxRows) return;
@@ -127,9 +128,9 @@ export class BatchSize {
   }
 
   /**
-   * Notes a batch of several rows that did not fit into memory: later ones have half as much, by
-   * what limits them, padded tokens before characters before rows. The same rows are never one
-   * batch again.
+   * Records a batch of several rows that did not fit into memory: later ones have half of its
+   * limiting size, padded tokens before characters before rows. The same rows never form one batch
+   * again.
    */
   exceededMemory(batch: readonly BatchCost[], hasDied = false): void {
     this.#bounds = undefined;
@@ -145,8 +146,8 @@ export class BatchSize {
   }
 
   /**
-   * Notes a row that does not fit by itself: the batches that it was in failed because of it, and
-   * say nothing of others.
+   * Records a row that does not fit alone: its batches failed because of it, and say nothing about
+   * others.
    */
   exceededAlone(row: BatchCost, hasDied = false): void {
     this.#bounds = undefined;

@@ -9,53 +9,56 @@ import { type BatchBounds, type BatchCost, nextBatch, rowsInSight } from "./next
 import { diedOfMemory, isOutOfMemory } from "./out-of-memory.ts";
 import { type Waiting, WaitingQueue } from "./waiting-queue.ts";
 
-/** A model that computes several items at once; one replica of it. */
+/** One replica of a model that computes several items at once. */
 export interface BatchModel<Item, Result> {
   /**
    * Computes a batch.
    *
-   * @param signal aborted when nobody waits for any of it any more.
-   * @returns a result or an error for each item, in their order. One that says that memory did not
-   *   suffice is as if it were thrown.
-   * @throws anything: the batch is halved until the guilty item is alone, and gets what was thrown
-   *   as its error. Where it says that memory did not suffice, all batches from then on are
-   *   smaller, until a row turns out not to fit alone: then it was that row. A `SluiceError` of
-   *   scope `engine` or `run`, or `RESULTS_MISCOUNTED`, is the error of every item, and nothing is
-   *   halved; so is another number of results than items.
+   * @param signal aborted when none of the items is needed any more.
+   * @returns a result or an error for each item, in their order. An error of missing memory counts
+   *   as if it were thrown.
+   * @throws anything: the batch is halved until the guilty item is alone, and gets the error. After
+   *   an error of missing memory, all later batches are smaller, until a row turns out not to fit
+   *   alone: then that row was the cause. A `SluiceError` of scope `engine` or `run`, or
+   *   `RESULTS_MISCOUNTED`, is the error of every item, and nothing is halved; so is a wrong number
+   *   of results.
    */
   run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (Result | Error)[]>;
 }
 
-/** When an item's turn comes, for callers to whom that matters. */
+/** When an item's turn comes, for callers with priorities or deadlines. */
 export interface Turn {
-  /** Items of a higher one go first, however long others wait; default 0. Few different ones. */
+  /**
+   * Items with a higher priority go first, however long others wait; default 0. Use few different
+   * ones.
+   */
   priority?: number | undefined;
   /**
-   * By the clock's `monotonic()`: an item that still waits then is rejected and not computed. One
-   * that is computed by then gets its result, however late.
+   * By the clock's `monotonic()`: an item that still waits then is rejected and not computed. An
+   * item in work still gets its result, however late.
    */
   deadlineMs?: number | undefined;
 }
 
-/** Takes items one by one and has them computed in batches. */
+/** Takes single items and has them computed in batches. */
 export interface Batched<Item, Result> {
-  /** Items that it can usefully hold at once: what is computed, and the next batches. */
+  /** Items that it can usefully hold at once: those in work, and the next batches. */
   readonly capacity: number;
-  /** What a batch may hold at present. */
+  /** The present limits of a batch. */
   readonly bounds: BatchBounds;
   /** Items that wait for a replica, or for others to fill their batch. */
   readonly waiting: number;
   /**
    * Computes one item, together with others.
    *
-   * @throws the item's error; `OUT_OF_MEMORY` where memory does not suffice for it alone,
-   *   `RESULTS_MISCOUNTED` where its batch has not one result for each item, `QUEUE_FULL` where too
-   *   many wait already, `DEADLINE_EXCEEDED` where it waited too long; the signal's reason.
+   * @throws the item's error; `OUT_OF_MEMORY` if memory does not suffice for it alone,
+   *   `RESULTS_MISCOUNTED` if its batch has a wrong number of results, `QUEUE_FULL` if too many
+   *   items wait already, `DEADLINE_EXCEEDED` if it waited too long; the signal's reason.
    */
   infer(item: Item, cost: BatchCost, signal: AbortSignal, turn?: Turn): Promise<Result>;
-  /** Has what waits now computed, in batches that are not full where it does not fill them. */
+  /** Computes the waiting items now, also in incomplete batches. */
   flush(): void;
-  /** Rejects what waits, aborts what is computed, and waits for that. The models stay open. */
+  /** Rejects waiting items, aborts those in work, and waits for their end. The models stay open. */
   close(): Promise<void>;
 }
 
@@ -65,15 +68,16 @@ export interface BatchContext {
 }
 
 /**
- * Batches over the replicas of a model. A batch is formed when a replica is free, from all that
- * waits then, and starts at once unless `maxBatchDelayMs` says otherwise; the last one is sent
- * however small it is.
+ * Batches over the replicas of a model. A batch is formed from all waiting items when a replica is
+ * free, and starts at once unless `maxBatchDelayMs` says otherwise; the last one is sent however
+ * small it is.
  *
  * @param models one for each replica; each computes one batch at a time.
  * @example
  * const model = { run: async (texts: readonly string[]) => texts.map((text) => text.length) };
  * const lengths = batched([model], { maxBatchRows: 32 }, { clock, logger });
  * await lengths.infer("four", { chars: 4 }, signal); // 4
+ *
  */
 export function batched<Item, Result>(
   models: readonly BatchModel<Item, Result>[],
@@ -83,21 +87,21 @@ export function batched<Item, Result>(
   return new Batcher(models, given, context);
 }
 
-/** An item that waits, or is computed. */
+/** An item that waits or is in work. */
 class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>> {
   readonly priority: number;
   readonly deadlineMs: number;
   readonly item: Item;
   readonly cost: BatchCost;
   readonly signal: AbortSignal;
-  /** How many came before it. */
+  /** Number of earlier items. */
   readonly arrival: number;
   readonly arrivedMs: number;
   readonly outcome = Promise.withResolvers<Result>();
   isSettled = false;
-  /** Takes back the timer of its deadline. */
+  /** Cancels the timer of its deadline. */
   cancelDeadline: (() => void) | undefined;
-  /** Called when its caller does not wait any more. */
+  /** Called when its caller no longer waits. */
   onAbort: (pending: Pending<Item, Result>) => void = () => {};
 
   constructor(
@@ -142,15 +146,15 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   readonly #fillsBatches: boolean;
   readonly #maxQueueSize: number | undefined;
   #arrivals = 0;
-  /** So many of all that ever came wait for no others. */
+  /** The first items up to this number wait for no others. */
   #flushedArrivals = 0;
   readonly #size: BatchSize;
   readonly #idle: BatchModel<Item, Result>[];
   readonly #queue = new WaitingQueue<Pending<Item, Result>>();
-  /** Halves of batches that threw, to be computed before anything else. */
+  /** Halves of failed batches, to be computed before all others. */
   #halves: Pending<Item, Result>[][] = [];
   readonly #running = new Map<AbortController, Promise<void>>();
-  /** Most rows that each model has computed since it last died. */
+  /** Most rows that each model has computed since its last death. */
   readonly #proven = new Map<BatchModel<Item, Result>, number>();
   readonly #watch = new AbortWatch();
   #isScheduled = false;
@@ -204,7 +208,7 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     this.#queue.add(pending);
     const { arrivedMs, deadlineMs } = pending;
     if (deadlineMs !== Number.POSITIVE_INFINITY) {
-      // Nobody would thank a batch that waits for more until it is too late.
+      // A batch must not wait for more items beyond a deadline.
       if (deadlineMs <= arrivedMs + this.#delayMs) this.#flushedArrivals = this.#arrivals;
       pending.cancelDeadline = this.#context.clock.schedule(deadlineMs - arrivedMs, () => {
         if (this.#queue.remove(pending)) this.#rejectOverdue(pending);
@@ -235,7 +239,7 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     this.#queue.remove(pending);
   };
 
-  // Once for all that is asked in one go: the batch is formed when the last of it is here.
+  // Once for all items of one turn: the batch is formed when the last of them has arrived.
   #schedule(): void {
     if (this.#isScheduled || this.#idle.length === 0) return;
     this.#isScheduled = true;
@@ -279,12 +283,16 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     return batch;
   }
 
-  /** Whether what waits may fill a batch: the rows tell at once, without a look at each. */
+  /**
+   * Whether the waiting items may fill a batch: the number of rows often suffices for the answer.
+   */
   #mayBeFull({ maxRows, maxChars, maxTokens }: BatchBounds): boolean {
     return this.#queue.size >= maxRows || maxChars !== undefined || maxTokens !== undefined;
   }
 
-  /** Whether a batch with room waits for more; where for a time, it is looked at again then. */
+  /**
+   * Whether an incomplete batch waits for more; if for a limited time, it is checked again then.
+   */
   #isHeldBack(): boolean {
     if (!this.#fillsBatches && this.#delayMs === 0) return false;
     const firsts = this.#queue.firsts();
@@ -357,7 +365,8 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     const [only, ...others] = batch;
     const isMemory = isOutOfMemory(error);
     if (isWhole) {
-      // A process that computed as many rows before has leaked; smaller batches do not help then.
+      // A process that computed as many rows before has leaked memory; smaller batches do not help
+      // then.
       const isLarger = batch.length > (this.#proven.get(model) ?? 0);
       const hasDied = diedOfMemory(error);
       if (hasDied && others.length === 0) this.#size.exceededAlone(only!.cost, true);
@@ -368,7 +377,7 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
       if (isMemory) this.#size.exceededAlone(only!.cost);
       this.#reject(only!, isMemory ? outOfMemory(error) : error);
     } else if (error instanceof SluiceError && error.code === "RESULTS_MISCOUNTED") {
-      // In halves the count might happen to fit, and then something else would be computed.
+      // In halves the count might happen to fit, but the results would be different ones.
       for (const pending of batch) this.#reject(pending, error);
     } else if (isMemory) {
       this.#noteMemory(batch);

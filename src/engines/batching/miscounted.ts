@@ -5,10 +5,10 @@ import { SluiceError } from "../../foundation/errors.ts";
 const shownChars = 200;
 
 /**
- * The error of a whole batch whose results are not one for each row: nobody knows which result is
- * whose, and smaller batches would be another question.
+ * The error of a whole batch with a wrong number of results: the row of each result is unknown, and
+ * smaller batches would give different results.
  *
- * @param results what the code gave.
+ * @param results the code's results.
  */
 export function miscounted(results: unknown, rows: number, label = ""): SluiceError {
   const found = Array.isArray(results) ? `${counted(results.length, "result")}` : "no list";

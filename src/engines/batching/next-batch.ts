@@ -1,4 +1,4 @@
-/** What a request takes of a batch, besides its one row. */
+/** A request's share of a batch, besides its one row. */
 export interface BatchCost {
   /** Characters of its prompt; default 0. */
   chars?: number;
@@ -8,37 +8,38 @@ export interface BatchCost {
   key?: string | undefined;
 }
 
-/** What a batch may hold. A request that exceeds a limit by itself goes alone. */
+/** Limits of a batch. A request beyond a limit goes alone. */
 export interface BatchBounds {
   maxRows: number;
   /** Most characters of all its requests together. */
   maxChars?: number | undefined;
-  /** Most tokens as a model computes them that pads: the longest request times the rows. */
+  /** Most tokens of a padding model: the longest request times the rows. */
   maxTokens?: number | undefined;
   /**
-   * Waiting requests that are looked at for those of the length of the oldest. Default 0: requests
-   * go in the order in which they came.
+   * Waiting requests that are searched for those of the oldest one's length. Default 0: requests go
+   * in the order of arrival.
    */
   lookAheadRows?: number | undefined;
 }
 
 export interface NextBatch {
-  /** Places among the waiting requests, ascending; empty only where none waits. */
+  /** Places among the waiting requests, ascending; empty only if none waits. */
   places: number[];
-  /** Whether it has no room for the request that would be next. */
+  /** Whether the next request would not fit. */
   isFull: boolean;
 }
 
 /**
- * Which of the waiting requests to compute together next. The oldest is always among them, so that
- * a request waits for no more batches than there were requests before it. The others are those that
- * came next or, with `lookAheadRows`, those nearest to it in length. A batch is closed before the
- * request that would exceed a limit.
+ * Chooses the waiting requests to compute together next. The oldest is always among them, so that a
+ * request waits for no more batches than there were requests before it. The others are the next in
+ * order or, with `lookAheadRows`, the nearest to it in length. A batch is closed before the request
+ * that would exceed a limit.
  *
  * @param waiting the oldest first.
  * @example
  * const waiting = [{ tokens: 9 }, { tokens: 400 }, { tokens: 10 }];
  * nextBatch(waiting, { maxRows: 2, lookAheadRows: 8 }); // { places: [0, 2], isFull: true }
+ *
  */
 export function nextBatch(waiting: readonly BatchCost[], bounds: BatchBounds): NextBatch {
   const filling = new Filling(bounds);
@@ -50,10 +51,11 @@ export function nextBatch(waiting: readonly BatchCost[], bounds: BatchBounds): N
 }
 
 /**
- * Characters of a batch together, and its tokens padded to the longest request.
+ * Total characters of a batch, and its tokens padded to the longest request.
  *
  * @example
  * batchCost([{ tokens: 3 }, { tokens: 5 }]).paddedTokens; // 10
+ *
  */
 export function batchCost(batch: readonly BatchCost[]): { chars: number; paddedTokens: number } {
   let chars = 0;
@@ -65,12 +67,12 @@ export function batchCost(batch: readonly BatchCost[]): { chars: number; paddedT
   return { chars, paddedTokens: longest * batch.length };
 }
 
-/** How many of the waiting requests, the oldest first, are looked at for a batch. */
+/** How many of the waiting requests, the oldest first, are searched for a batch. */
 export function rowsInSight({ maxRows, lookAheadRows = 0 }: BatchBounds): number {
   return Math.max(lookAheadRows, maxRows);
 }
 
-/** Places in the order in which they are to be taken, the oldest first. */
+/** Places in the order in which they are taken, the oldest first. */
 function* candidates(waiting: readonly BatchCost[], bounds: BatchBounds): Iterable<number> {
   const { maxRows, lookAheadRows = 0 } = bounds;
   const oldest = waiting[0];
@@ -86,7 +88,7 @@ function* candidates(waiting: readonly BatchCost[], bounds: BatchBounds): Iterab
   }
   const length = lengthOf(oldest);
   const distance = (place: number) => Math.abs(lengthOf(waiting[place]!) - length);
-  // The first place is at no distance, and a sort that is stable leaves it first.
+  // The first place has no distance, and a stable sort leaves it first.
   yield* places.sort((one, other) => distance(one) - distance(other));
 }
 
@@ -109,7 +111,7 @@ class Filling {
     return this.#places.length;
   }
 
-  /** Whether there is room for one more request; for the first there always is. */
+  /** Whether one more request fits; the first always does. */
   takes({ chars = 0, tokens = 0 }: BatchCost): boolean {
     if (this.rows === 0) return true;
     const {

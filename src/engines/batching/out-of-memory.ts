@@ -9,7 +9,7 @@ const codes = new Set([
 
 const names = /^(?:torch\.)?(?:cuda\.)?OutOfMemory(?:Error)?$|^MemoryError$/;
 
-/** As CUDA, PyTorch, ONNX Runtime, WebGPU and V8 say it. */
+/** Messages of CUDA, PyTorch, ONNX Runtime, WebGPU and V8. */
 const texts = [
   /\bout of memory\b|out_of_memory/i,
   /\bCUBLAS_STATUS_ALLOC_FAILED\b/,
@@ -20,10 +20,11 @@ const texts = [
 ];
 
 /**
- * Whether an error says that memory did not suffice, so that half as many rows may do.
+ * Whether an error means that memory did not suffice, so that half as many rows may fit.
  *
  * @example
  * isOutOfMemory(new RangeError("Array buffer allocation failed")); // true
+ *
  */
 export function isOutOfMemory(error: unknown): boolean {
   if (error instanceof SluiceError) return error.code === "OUT_OF_MEMORY";
@@ -33,7 +34,7 @@ export function isOutOfMemory(error: unknown): boolean {
   return names.test(error.name) || texts.some((text) => text.test(error.message));
 }
 
-/** Whether an engine's death was for want of memory, by what it wrote last. */
+/** Whether an engine died because of missing memory, by its last output. */
 export function diedOfMemory(error: SluiceError): boolean {
   return error.code === "ENGINE_DIED" && texts.some((text) => text.test(error.message));
 }

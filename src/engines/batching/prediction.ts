@@ -9,20 +9,21 @@ import {
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { BatchCost } from "./next-batch.ts";
 
-/** What a result may say of itself: an object with these keys and no other is an answer. */
+/** The keys of an answer: an object with these keys and no others is one. */
 const answerKeys = new Set(["text", "finishReason", "promptTokens", "completionTokens"]);
 
 const finishReasons = new Set<Json | undefined>(["stop", "length", "error"]);
 
 /**
- * The response that a result of somebody's own code stands for. A text, and an object that has
- * `text` and nothing but `finishReason`, `promptTokens` and `completionTokens` beside it, is an
- * answer in words; any other JSON value is the answer's value.
+ * The response for a result of the user's code. A text, and an object with `text` and only
+ * `finishReason`, `promptTokens` and `completionTokens` beside it, is an answer in text; any other
+ * JSON value is the answer's value.
  *
  * @param seconds the time of its batch.
  * @example
  * predictionResponse({ label: "good", score: 0.9 }, 0.2).answers[0].value; // the same object
  * predictionResponse({ text: "Yes.", completionTokens: 2 }, 0.2).answers[0].text; // "Yes."
+ *
  */
 export function predictionResponse(result: Json, seconds: number): InferenceResponse {
   if (typeof result === "string") return wordsResponse(result, {}, seconds);
@@ -53,8 +54,8 @@ function countOf(said: Json | undefined): number {
 }
 
 /**
- * What a request takes of a batch: its characters, and tokens as they are estimated without a
- * tokenizer. For a row without words, its texts count.
+ * A request's share of a batch: its characters, and its tokens as estimated without a tokenizer.
+ * For a row without text, its texts count.
  */
 export function requestCost(request: InferenceRequest): BatchCost {
   const { messages, prompt, row = {} } = request;

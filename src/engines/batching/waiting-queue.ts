@@ -1,6 +1,6 @@
-/** What waits in a `WaitingQueue`, one at a time; all but its priority is the queue's to set. */
+/** A member of one `WaitingQueue` at a time; the queue sets everything except its priority. */
 export interface Waiting<Item> {
-  /** Higher ones go first; among equals, first come first. */
+  /** Higher ones go first; equal ones in the order of arrival. */
   readonly priority: number;
   line?: Line<Item> | undefined;
   previous?: Item | undefined;
@@ -15,16 +15,17 @@ interface Line<Item> {
 }
 
 /**
- * A queue by priority in which joining and leaving cost the same however many wait, also in the
- * middle. What waits is linked through its own fields, so that nothing is copied or searched for.
+ * A queue by priority in which joining and leaving have a constant cost, also in the middle.
+ * Members are linked through their own fields, so that nothing is copied or searched.
  *
  * @example
  * const queue = new WaitingQueue<Pending>();
  * queue.add(pending);
  * const [next] = queue.front(1);
+ *
  */
 export class WaitingQueue<Item extends Waiting<Item>> {
-  /** One for each priority that waits, the highest first; none is empty. */
+  /** One for each waiting priority, the highest first; none is empty. */
   readonly #lines: Line<Item>[] = [];
   #size = 0;
 
@@ -57,7 +58,7 @@ export class WaitingQueue<Item extends Waiting<Item>> {
     return true;
   }
 
-  /** Those at the front, at most so many, in the order in which they go. */
+  /** The first items in their order, at most so many. */
   front(most: number): Item[] {
     const found: Item[] = [];
     for (const { first } of this.#lines) {
@@ -66,7 +67,7 @@ export class WaitingQueue<Item extends Waiting<Item>> {
     return found;
   }
 
-  /** The first of each priority: the one that has waited longest is among them. */
+  /** The first of each priority: the longest waiting one is among them. */
   firsts(): Item[] {
     return this.#lines.map(({ first }) => first!);
   }

@@ -14,7 +14,7 @@ import { refuseSecrets } from "../secrets.ts";
 import { namedFilesSha256 } from "./named-files.ts";
 import type { CommandModelOptions } from "./options.ts";
 
-/** A path is meant from the working directory; a name is looked for on PATH. */
+/** A path starts from the working directory; a name is searched on PATH. */
 function findCommand(
   { command, workingDirectory = "." }: CommandModelOptions,
   environment: EngineContext["environment"],
@@ -23,10 +23,10 @@ function findCommand(
   return findProgram(program, environment, "install it, or give its path in model.command");
 }
 
-/** What is known of engine `command` without opening it. */
+/** The description of engine `command`. */
 export const commandDescription: EngineDescription<CommandModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openCommand(options, context),
-  // All else is handed to the program, which says itself what it does not have.
+  // Everything else is passed to the program, which reports what it lacks.
   support: () => ({
     ...fullSupport,
     numBeams: true,

@@ -19,11 +19,10 @@ import { ProgramModel } from "./program-model.ts";
 
 /**
  * Opens an engine whose answers come from a program that reads batches as JSON lines and answers
- * them: `docs/engine-command.md`. Each replica is a process of its own, which ends with this one.
+ * them: `docs/engine-command.md`. Each replica is a separate process, which ends with this one.
  *
- * @throws SluiceError `PROGRAM_MISSING`; `ENGINE_START_FAILED` where the program ends, or does not
- *   get ready; `JOB_INVALID` where there are more replicas than GPUs, or
- *   `workingDirectory` is not a folder.
+ * @throws SluiceError `PROGRAM_MISSING`; `ENGINE_START_FAILED` if the program ends, or does not get
+ *   ready; `JOB_INVALID` for more replicas than GPUs, or if `workingDirectory` is not a folder.
  */
 export async function openCommand(
   options: CommandModelOptions,
@@ -49,8 +48,8 @@ export async function openCommand(
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * What a replica of the program has as its environment: that of the worker, its own share of the
- * machine, and the folder of Sluice's Python modules.
+ * The environment of a replica: that of the worker, its own share of the machine, and the folder of
+ * Sluice's Python modules.
  */
 function programEnvironment(
   { environment: own, devices }: ReplicaShare,
@@ -63,9 +62,9 @@ function programEnvironment(
     ...own,
     ...(devices.length > 0 && { [assignedVariable]: `cuda:${devices.join(",")}` }),
     SLUICE_REPLICA: String(replica),
-    // Behind the user's own modules.
+    // After the user's own modules.
     PYTHONPATH: [environment.PYTHONPATH, modules].filter(Boolean).join(delimiter),
-    // A script that prints its answers without a flush would hold them back.
+    // Otherwise a script that prints its answers without a flush would hold them back.
     PYTHONUNBUFFERED: "1",
   };
 }
@@ -117,14 +116,14 @@ class CommandEngine implements Engine {
   }
 }
 
-/** What the job says, and no more rows than the programs take at once. */
+/** The job's limits, and no more rows than the programs take at once. */
 function batchLimits(options: CommandModelOptions, opened: readonly OpenedProgram[]): BatchLimits {
   return {
     ...options,
     mostRows: Math.min(
       ...opened.map((program) => program.maxBatchRows ?? Number.POSITIVE_INFINITY),
     ),
-    // Where padding counts, it pays to look for rows of one length.
+    // If padding counts, it pays to search for rows of one length.
     lookAheadBatches: options.maxBatchTokens === undefined ? 0 : limits.lookAheadBatches,
   };
 }

@@ -4,10 +4,10 @@ import { hashFiles } from "../models/part-file.ts";
 import type { CommandModelOptions } from "./options.ts";
 
 /**
- * One digest of the files that a command line names, such as a script; undefined where it names
- * none. Folders do not count.
+ * One digest of the files in a command line, such as a script; undefined if there are none. Folders
+ * do not count.
  *
- * @throws Error of the file system where one is there and cannot be read.
+ * @throws Error of the file system if one exists and cannot be read.
  */
 export async function namedFilesSha256({
   command,

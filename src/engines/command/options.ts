@@ -6,12 +6,12 @@ import { hasEnoughDevices } from "../replicas.ts";
 /** `model` of a job with engine `command`. */
 export const commandModel = z
   .strictObject({
-    engine: z.literal("command").describe("What answers requests"),
+    engine: z.literal("command").describe("The engine that answers requests"),
     name: z.string().default("command").describe("Name of the model, for reports"),
     command: z
       .string()
       .min(1)
-      .describe("Program that answers batches: a name on PATH, or a path, as ./predict"),
+      .describe("Program that answers batches: a name on PATH, or a path, such as ./predict"),
     args: z
       .array(z.union([z.string(), z.number()]))
       .default([])
@@ -19,10 +19,12 @@ export const commandModel = z
     filesSha256: z
       .string()
       .optional()
-      .describe("SHA-256 of the files among them, which Sluice fills in: others are another run"),
+      .describe(
+        "SHA-256 of the files among them, which Sluice fills in: if it changes, it is another run",
+      ),
     workingDirectory: setting(
       "operation",
-      "Where it runs, and its relative paths start; default: the folder of the job file",
+      "Its working directory; default: the folder of the job file",
       z.string().min(1).optional(),
     ),
     ...batchShape,

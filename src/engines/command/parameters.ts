@@ -2,11 +2,12 @@ import type { GenerationParameters } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 
 /**
- * Generation parameters as Python's libraries call them: `maxNewTokens` as `max_new_tokens`. The
- * seed is left out: it is the item's own.
+ * Generation parameters by the names of Python's libraries: `maxNewTokens` as `max_new_tokens`. The
+ * seed is left out: each item has its own.
  *
  * @example
  * programParameters(parameters).num_beams; // 4
+ *
  */
 export function programParameters(parameters: GenerationParameters): JsonObject {
   const { seed: _seed, explicit: _explicit, ...shared } = parameters;

@@ -12,11 +12,11 @@ import type { Program } from "./program.ts";
 import type { CommandItem } from "./protocol.ts";
 import { failureOf, responseOf } from "./response.ts";
 
-/** A program as a model of batches, whose requests have the same parameters, seeds aside. */
+/** A program as a model of batches, whose requests have the same parameters except seeds. */
 export class ProgramModel implements BatchModel<InferenceRequest, InferenceResponse> {
   readonly #program: Program;
   readonly #clock: Clock;
-  /** The batch before, which may still be computed when nobody waits for it any more. */
+  /** The previous batch, which may still be computed after its callers have left. */
   #previous: Promise<unknown> = Promise.resolve();
 
   constructor(program: Program, clock: Clock) {
@@ -44,7 +44,7 @@ export class ProgramModel implements BatchModel<InferenceRequest, InferenceRespo
     const parameters = programParameters(batch[0]!.parameters);
     const reply = await this.#program.ask(parameters, batch.map(itemOf));
     if (reply.type === "error") throw failureOf(reply.error);
-    // Whoever forms the batches says what is wrong with a list that is none.
+    // The code that forms batches reports an invalid list.
     if (!Array.isArray(reply.results)) return reply.results as never;
     const seconds = (this.#clock.monotonic() - startedMs) / 1000;
     if (reply.results.length !== batch.length) return reply.results;
@@ -54,7 +54,7 @@ export class ProgramModel implements BatchModel<InferenceRequest, InferenceRespo
 
 function itemOf(request: InferenceRequest): CommandItem {
   const { prompt, row, structure, origin = noOrigin } = request;
-  // An engine that takes no parts and no tools gets words alone.
+  // An engine without parts and tools gets only text.
   const messages = request.messages as readonly TextMessage[] | undefined;
   const { index, promptName, element } = origin;
   return {
@@ -69,7 +69,7 @@ function itemOf(request: InferenceRequest): CommandItem {
   };
 }
 
-/** What a promise gives, or the signal's reason where that comes first. */
+/** The result of a promise, or the signal's reason if that comes first. */
 function untilAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason);

@@ -4,11 +4,11 @@ import { Restarting } from "../restarting.ts";
 import type { CommandItem, ReadyLine, ReplyLine } from "./protocol.ts";
 import { type ProgramContext, type ProgramOptions, RunningProgram } from "./running-program.ts";
 
-/** What a program said as it got ready. */
+/** A program's message when it got ready. */
 export type OpenedProgram = ReadyLine & { pid: number | undefined };
 
 /**
- * A program over all of its lives: when it ends, what it had is rejected with `ENGINE_DIED`, and
+ * A program over all of its lives: when it ends, its requests are rejected with `ENGINE_DIED`, and
  * the next batch starts it again, after a growing wait.
  */
 export class Program {
@@ -40,8 +40,8 @@ export class Program {
   /**
    * Sends a batch and waits for its answer; one batch at a time.
    *
-   * @throws SluiceError `ENGINE_DIED` where the program ended; `ENGINE_START_FAILED` where it does
-   *   so again and again.
+   * @throws SluiceError `ENGINE_DIED` if the program ended; `ENGINE_START_FAILED` if it ends
+   *   repeatedly.
    */
   async ask(parameters: JsonObject, items: readonly CommandItem[]): Promise<ReplyLine> {
     const running = await this.#lives.live();

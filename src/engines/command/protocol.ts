@@ -2,36 +2,36 @@ import { objectOfLine } from "../../foundation/channel.ts";
 import type { TextMessage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 
-/** Version of the lines below; a program names the one that it speaks as it gets ready. */
+/** Version of the lines below; a program names its own when it gets ready. */
 export const commandProtocol = 1;
 
 /** One request of a batch, with `messages` or `prompt`, or in a job without prompts only `row`. */
 export interface CommandItem {
-  /** The row's index in the input; 0 where the request belongs to no run. */
+  /** The row's index in the input; 0 for a request outside a run. */
   index: number;
-  /** Which of the job's prompts; `request` where there is no job. */
+  /** The prompt's name in the job; `request` outside a job. */
   promptName: string;
   /** Position in the list of a `forEach` prompt. */
   element?: number;
   prompt?: string;
   messages?: readonly TextMessage[];
   row?: JsonObject;
-  /** JSON Schema of the answer, where the job has one. */
+  /** JSON Schema of the answer, if the job has one. */
   schema?: JsonObject;
-  /** What is the item's own of the parameters, above those of its batch. */
+  /** The item's own parameters, which override those of its batch. */
   parameters: JsonObject;
 }
 
-/** What the program is sent, one line a batch. */
+/** Messages to the program, one line for each batch. */
 export interface BatchLine {
   /** Number of the batch, which its answer repeats. */
   batch: number;
-  /** How to generate, for all items: `max_new_tokens`, `temperature` and so on. */
+  /** Parameters for all items: `max_new_tokens`, `temperature` and so on. */
   parameters: JsonObject;
   items: readonly CommandItem[];
 }
 
-/** A line in which a program says that it is ready for batches. */
+/** A program's message that it is ready for batches. */
 export interface ReadyLine {
   type: "ready";
   protocol: number;
@@ -46,18 +46,19 @@ export type ReplyLine =
   | { type: "results"; batch: number; results: unknown }
   | { type: "error"; batch: number; error: ReportedError };
 
-/** A failure as a program reports it, of a batch or of one item. */
+/** A failure of a batch or of one item, as reported by a program. */
 export interface ReportedError {
   message: string;
   code?: string;
 }
 
 /**
- * Reads a line that a program wrote.
+ * Reads a line from a program.
  *
- * @returns undefined where it is none of the protocol, such as what a library prints.
+ * @returns undefined for a line outside the protocol, such as a library's output.
  * @example
  * readProgramLine('{"ready": 1, "name": "m"}'); // { type: "ready", protocol: 1, name: "m" }
+ *
  */
 export function readProgramLine(line: string): ReadyLine | ReplyLine | undefined {
   const message = objectOfLine(line);
@@ -81,7 +82,7 @@ function readyLine({ name, device, maxBatchRows }: JsonObject, protocol: number)
   };
 }
 
-/** A reported error: a text, or an object with `message` and perhaps `code`. */
+/** A reported error: a text, or an object with `message` and possibly `code`. */
 export function reportedError(reported: Json): ReportedError {
   if (!isJsonObject(reported)) return { message: String(reported) };
   const { message, code } = reported;

@@ -16,17 +16,17 @@ const knownCodes = [
   "MODEL_TEMPLATE_UNUSABLE",
 ] as const;
 
-/** A failure that a program reported, of a batch or of one item. */
+/** A failure of a batch or of one item, as reported by a program. */
 export function failureOf({ message, code }: ReportedError): SluiceError {
   const known = knownCodes.find((each) => each === code);
   return new SluiceError(known ?? "PREDICTION_FAILED", message);
 }
 
 /**
- * What the result of one item answers: `{value}`, `{text}` or `{answers: […]}` of these.
+ * The answer in the result of one item: `{value}`, `{text}` or `{answers: […]}` of these.
  *
  * @param seconds the time of its batch.
- * @returns an error if the program reported one, or gave something other than a result.
+ * @returns an error if the program reported one, or gave an invalid result.
  */
 export function responseOf(
   result: unknown,

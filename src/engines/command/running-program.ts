@@ -21,21 +21,21 @@ import {
   readProgramLine,
 } from "./protocol.ts";
 
-/** Characters of a line of the program that are kept. */
+/** Characters to keep of a line of the program. */
 const maxProgramLineChars = 1000;
 
-/** Lines on its stdout beside the protocol that the log shows. */
+/** Lines outside the protocol on its stdout that the log shows. */
 const maxStrayLines = 20;
 
-/** Which program, and how it is started. */
+/** The program, and how it is started. */
 export interface ProgramOptions {
   command: string;
   args: readonly string[];
   workingDirectory: string | undefined;
   environment: Readonly<Record<string, string | undefined>>;
-  /** Time that one batch may take. */
+  /** Longest time of one batch. */
   timeoutMs: number;
-  /** Time that it may take to get ready. */
+  /** Longest time to get ready. */
   loadTimeoutMs?: number;
 }
 
@@ -46,7 +46,7 @@ export interface ProgramContext {
   spawn?: Spawn;
 }
 
-/** The batch that the program has. */
+/** The batch in work. */
 interface Asked {
   batch: number;
   resolve: (reply: ReplyLine) => void;
@@ -56,12 +56,12 @@ interface Asked {
 /** One life of a program, from its start to its end. */
 export class RunningProgram {
   /**
-   * What the program says as it gets ready.
+   * The program's message when it gets ready.
    *
-   * @throws SluiceError `ENGINE_START_FAILED` where it ended or wrote something else instead.
+   * @throws SluiceError `ENGINE_START_FAILED` if it ended or wrote something else instead.
    */
   readonly ready: Promise<ReadyLine>;
-  /** Resolves with how it ended, and the last line that it wrote. */
+  /** Resolves with how it ended, and with its last line. */
   readonly ended: Promise<string>;
   readonly pid: number | undefined;
   readonly #options: ProgramOptions;
@@ -69,9 +69,9 @@ export class RunningProgram {
   readonly #process: LeashedProcess;
   readonly #redact: (text: string) => string;
   readonly #becomesReady = Promise.withResolvers<ReadyLine>();
-  /** The last lines that it wrote beside the protocol. */
+  /** Its last lines outside the protocol. */
   readonly #lines: string[] = [];
-  /** Lines on stdout that do not belong to the protocol. */
+  /** Lines on stdout outside the protocol. */
   #strayLines = 0;
   #asked: Asked | undefined;
   #hasEnded = false;
@@ -90,7 +90,7 @@ export class RunningProgram {
     this.#process = startLeashed(command, args, leash);
     this.pid = this.#process.pid;
     this.ready = this.#becomesReady.promise;
-    // Whoever does not wait for it learns of a failed start by `ended`.
+    // Callers that do not wait for it learn of a failed start by `ended`.
     this.ready.catch(() => {});
     this.#readOutput();
     const timeoutMs = options.loadTimeoutMs ?? limits.workerReadyTimeoutMs;
@@ -104,8 +104,8 @@ export class RunningProgram {
   /**
    * Sends a batch and waits for its answer. One batch at a time.
    *
-   * @throws SluiceError `ENGINE_DIED` where the program ended, `ENGINE_STALLED` where it did not
-   *   answer in time and was ended.
+   * @throws SluiceError `ENGINE_DIED` if the program ended, `ENGINE_STALLED` if it did not answer
+   *   in time and was ended.
    */
   ask(line: BatchLine): Promise<ReplyLine> {
     const { clock } = this.#context;
@@ -124,7 +124,7 @@ export class RunningProgram {
     return promise.finally(cancel);
   }
 
-  /** Lets it end by itself, and ends it where it computes or takes too long for that. */
+  /** Lets it end by itself, and ends it if it computes or takes too long. */
   async close(): Promise<void> {
     const { clock } = this.#context;
     const cancelKill = clock.schedule(limits.stopGraceMs, () => this.kill());
@@ -230,7 +230,7 @@ export class RunningProgram {
   }
 }
 
-/** The last state of a progress bar, which is drawn anew after each carriage return. */
+/** The last state of a progress bar, which is drawn again after each carriage return. */
 function lastDrawn(line: string): string {
   return (
     stripVTControlCharacters(line)
@@ -239,7 +239,7 @@ function lastDrawn(line: string): string {
   );
 }
 
-/** Exit codes by which a shell says that there is no such program, or that it cannot be run. */
+/** A shell's exit codes for a missing program, or one that cannot be run. */
 const shellNotFound = 127;
 const shellNotExecutable = 126;
 

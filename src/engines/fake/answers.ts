@@ -30,7 +30,7 @@ interface Phrase {
 
 const phraseCount = 1024;
 
-/** Answers are two of these, so that a request costs two look-ups and one concatenation. */
+/** Answers consist of two of these, so that a request costs two look-ups and one concatenation. */
 const phrases: readonly Phrase[] = makePhrases();
 
 function makePhrases(): Phrase[] {
@@ -43,9 +43,9 @@ function makePhrases(): Phrase[] {
 }
 
 /**
- * What the fake engine says: it follows from its seed, the request's seed and the rendered prompt
- * alone. A token is a word. The first of several answers to a prompt is what the prompt gets when
- * it is asked for one.
+ * The answers of the fake engine: they follow only from its seed, the request's seed and the
+ * rendered prompt. A token is a word. The first of several answers to a prompt is the answer that a
+ * request for one gets.
  */
 export class FakeAnswers {
   readonly #seed: number;
@@ -66,8 +66,8 @@ export class FakeAnswers {
   /**
    * The answer to a request, which took `seconds`.
    *
-   * @throws SluiceError `FIELD_TYPE` when a slot's source is too long to copy from,
-   *   `PROMPT_TOO_LONG` when `maxLength` leaves no token for an answer.
+   * @throws SluiceError `FIELD_TYPE` if a slot's source is too long to copy from, `PROMPT_TOO_LONG`
+   *   if `maxLength` leaves no token for an answer.
    */
   respond(request: InferenceRequest, seconds: number): InferenceResponse {
     this.#read(request);
@@ -127,7 +127,8 @@ export class FakeAnswers {
   #readText(text: string): void {
     let hash = this.#hash;
     let count = 0;
-    // 1 after a unit of a word, 0 after a blank: no branch, as where words end cannot be foreseen.
+    // 1 after a unit of a word, 0 after a blank: without a branch, because word ends are
+    // unpredictable.
     let before = 0;
     for (let position = 0; position < text.length; position++) {
       const unit = text.charCodeAt(position);
@@ -157,7 +158,7 @@ function plain(parameters: GenerationParameters, hash: number): Answer {
   return { text, finishReason: "stop", tokens };
 }
 
-/** A call of one of the tools, unless none may be called or a tool has just given something. */
+/** A call of one of the tools, unless calls are forbidden or a tool has just returned. */
 function calling(
   { tools = [], toolChoice = "auto", messages }: InferenceRequest,
   hash: number,
@@ -174,7 +175,7 @@ function calling(
   return { text: "", toolCalls, finishReason: "stop", tokens: 1 };
 }
 
-/** An answer of the form that the request asks for, if it does. */
+/** An answer in the requested form, if the request has one. */
 function formed(
   { slottedLine, structure }: InferenceRequest,
   parameters: GenerationParameters,

@@ -5,10 +5,10 @@ import { type InferenceRequest, noOrigin } from "../../foundation/inference.ts";
 const maxBufferedLines = 256;
 
 /**
- * The file in which the fake engine counts what it was asked: a line `index promptName element`
- * an ask, `-` where there is no element. Many processes may append to one file. Lines of one
- * microtask turn are written together, always before an answer of theirs can be seen, so that no
- * `kill -9` loses an ask that was answered.
+ * The file in which the fake engine counts its requests: a line `index promptName element` for
+ * each, `-` without an element. Many processes may append to one file. Lines of one microtask turn
+ * are written together, always before their answers can be seen, so that no `kill -9` loses an
+ * answered request.
  */
 export class AskLog {
   readonly #path: string;
@@ -17,7 +17,7 @@ export class AskLog {
   #failure: SluiceError | undefined;
   #isClosed = false;
 
-  /** @throws SluiceError `ENGINE_START_FAILED` when the file cannot be opened for appending. */
+  /** @throws SluiceError `ENGINE_START_FAILED` if the file cannot be opened for appending. */
   constructor(path: string) {
     this.#path = path;
     try {
@@ -28,7 +28,7 @@ export class AskLog {
     }
   }
 
-  /** Notes an ask. It is written before any microtask that is queued after this call. */
+  /** Records a request. It is written before any microtask that is queued after this call. */
   record({ origin = noOrigin }: InferenceRequest): void {
     const { index, promptName, element } = origin;
     if (this.#lines.length === 0) queueMicrotask(() => this.#write());
@@ -37,16 +37,16 @@ export class AskLog {
   }
 
   /**
-   * Makes sure that every ask noted so far is on file.
+   * Makes sure that every recorded request is in the file.
    *
-   * @throws SluiceError `STORE_FAILED` when the file could not be written, now or before.
+   * @throws SluiceError `STORE_FAILED` if the file could not be written, now or before.
    */
   flush(): void {
     this.#write();
     if (this.#failure) throw this.#failure;
   }
 
-  /** Writes what is noted and lets go of the file. */
+  /** Writes the recorded requests and closes the file. */
   close(): void {
     if (this.#isClosed) return;
     this.#write();

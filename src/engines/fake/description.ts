@@ -2,10 +2,10 @@ import type { EngineDescription } from "../engine-description.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { FakeModelOptions } from "./options.ts";
 
-/** What is known of engine `fake` without opening it. */
+/** The description of engine `fake`. */
 export const fakeDescription: EngineDescription<FakeModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openFake(options, context),
-  // It stands in for any other engine, though most parameters do nothing to its answers.
+  // It stands in for any other engine, though most parameters do not change its answers.
   support: () => fullSupport,
   callsTools: true,
   contentParts: ["image", "audio"],

@@ -17,7 +17,7 @@ import type { FakeModelOptions } from "./options.ts";
  * Opens an engine that runs no model: answers, token counts, latencies and failures follow from its
  * seed and the requests. For trying jobs out and for testing everything around an engine.
  *
- * @throws SluiceError `JOB_INVALID` for a failure without a row or rate, `ENGINE_START_FAILED` when
+ * @throws SluiceError `JOB_INVALID` for a failure without a row or rate, `ENGINE_START_FAILED` if
  *   `countFile` cannot be opened.
  */
 export function openFake(options: FakeModelOptions, context: EngineContext): Engine {
@@ -33,10 +33,10 @@ class FakeEngine implements Engine {
   readonly #faults: FakeFaults;
   readonly #askLog: AskLog | undefined;
   readonly #watch = new AbortWatch();
-  /** Nothing can delay, fail or count a request: it is answered without being held. */
+  /** Nothing can delay, fail or count a request: it is answered at once. */
   readonly #isInstant: boolean;
   readonly #running = new Set<Held>();
-  /** Beyond capacity, in the order of asking. */
+  /** Beyond capacity, in the order of arrival. */
   readonly #waiting = new Set<Held>();
   #closedBy: SluiceError | undefined;
 
@@ -109,10 +109,10 @@ class FakeEngine implements Engine {
     this.#advance(held, deltas, this.#latencyOf(held.request) / (deltas.length + 1));
   }
 
-  /** Tells the next word after a share of the latency; after the last one, answers. */
+  /** Reports the next word after a share of the latency; after the last one, answers. */
   #advance(held: Held, deltas: readonly AnswerDelta[], waitMs: number, at = 0): void {
     const step = () => {
-      // It may have been aborted, or gone with the engine, since this was queued.
+      // It may have been aborted, or rejected with the engine, since this was queued.
       if (!this.#running.has(held)) return;
       const delta = deltas[at];
       if (delta === undefined) return this.#finish(held);
@@ -127,7 +127,7 @@ class FakeEngine implements Engine {
     try {
       return this.#answers.deltas(request);
     } catch {
-      // Answering says what is wrong.
+      // The answer reports the fault.
       return [];
     }
   }
@@ -148,7 +148,7 @@ class FakeEngine implements Engine {
 
   #fail(held: Held, kind: FakeFailureKind): void {
     const detail = `row ${(held.request.origin ?? noOrigin).index}, kind ${kind}`;
-    // As user code does that never ends.
+    // Like user code that never ends.
     while (kind === "stall-worker");
     if (kind === "kill-engine" || kind === "kill-worker") {
       if (kind === "kill-worker") this.#context.killProcess();
@@ -158,7 +158,7 @@ class FakeEngine implements Engine {
     held.reject(new SluiceError(failureCodes[kind], `the fake engine: ${detail}`));
   }
 
-  /** Forgets a request and lets the next one in. */
+  /** Removes a request and lets the next one in. */
   #release(held: Held): void {
     held.cancelTimer?.();
     this.#watch.remove(held.signal, held);
@@ -190,7 +190,7 @@ class FakeEngine implements Engine {
   }
 }
 
-/** A request that the engine has taken and not answered. */
+/** A request in flight. */
 interface Held extends Abortable {
   request: InferenceRequest;
   signal: AbortSignal;

@@ -3,22 +3,22 @@ import { type InferenceRequest, noOrigin } from "../../foundation/inference.ts";
 import { mix32 } from "../../foundation/random.ts";
 import type { FakeModelOptions, fakeFailureKinds } from "./options.ts";
 
-/** How an ask can end badly. */
+/** How a request can fail. */
 export type FakeFailureKind = (typeof fakeFailureKinds)[number];
 
 type FaultOptions = Pick<FakeModelOptions, "seed" | "failureRate" | "failures">;
 
 /**
- * Decides which asks fail, and how, by the seed: never by the order of asking. What is asked again
- * after a retryable failure is counted, so that `failureRate` is a share of asks, and a failure by
- * `rate` of kind `retryable` strikes a request once.
+ * Decides which requests fail, and how, by the seed: never by the order of arrival. Repeated
+ * requests after a retryable failure are counted, so that `failureRate` is a share of all requests,
+ * and a failure by `rate` of kind `retryable` hits a request once.
  */
 export class FakeFaults {
   readonly #options: FaultOptions;
   readonly #counts = new Map<string, number>();
   readonly #isCounting: boolean;
 
-  /** @throws SluiceError `JOB_INVALID` when a failure names neither a row nor a rate, or both. */
+  /** @throws SluiceError `JOB_INVALID` if a failure names neither a row nor a rate, or both. */
   constructor(options: FaultOptions) {
     for (const [position, { row, rate }] of options.failures.entries()) {
       if ((row === undefined) !== (rate === undefined)) continue;
@@ -32,14 +32,14 @@ export class FakeFaults {
       options.failures.some(({ rate, kind }) => rate !== undefined && kind === "retryable");
   }
 
-  /** How this ask fails, or undefined when it is answered. To be called once an ask. */
+  /** How this request fails, or undefined if it is answered. Call it once for each request. */
   next(request: InferenceRequest): FakeFailureKind | undefined {
     if (!this.#isCounting) return this.#failureOf(request, 0);
     const { index, promptName, element = "-" } = request.origin ?? noOrigin;
     const key = `${index} ${element} ${promptName}`;
     const earlierAsks = this.#counts.get(key) ?? 0;
     const kind = this.#failureOf(request, earlierAsks);
-    // Only requests that are still to be asked again are remembered.
+    // Only requests that will be repeated are remembered.
     if (kind === "retryable") this.#counts.set(key, earlierAsks + 1);
     else this.#counts.delete(key);
     return kind;

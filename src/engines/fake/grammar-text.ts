@@ -1,17 +1,18 @@
 import type { Grammar, GrammarNode } from "../../foundation/grammar.ts";
 import { type Random, randomInteger } from "../../foundation/random.ts";
 
-/** Rules within rules after which the shortest way to the end is taken. */
+/** Nesting depth of rules after which the shortest way to the end is taken. */
 const maxDepth = 6;
-/** Times that an item is repeated beyond its least, at most. */
+/** Most repetitions of an item beyond its minimum. */
 const maxExtraRepeats = 4;
 
 /**
- * A text of the grammar, by chance. Repeats stay few and rules end, so that it is short.
+ * A random text of the grammar. Repeats stay few and rules end, so that it is short.
  *
- * @throws RangeError when nothing can be written.
+ * @throws RangeError if there is no text.
  * @example
  * grammarText({ root: { kind: "text", text: "yes" }, rules: {} }, seededRandom(1)); // "yes"
+ *
  */
 export function grammarText(grammar: Grammar, random: Random): string {
   return new GrammarText(grammar, random).write();
@@ -20,7 +21,7 @@ export function grammarText(grammar: Grammar, random: Random): string {
 class GrammarText {
   readonly #grammar: Grammar;
   readonly #random: Random;
-  /** Rules within rules that the shortest text of each rule needs. */
+  /** Nesting depth of the shortest text of each rule. */
   readonly #heights = new Map<string, number>();
 
   constructor(grammar: Grammar, random: Random) {
@@ -64,7 +65,7 @@ class GrammarText {
     return ending.find((item) => this.#heightOf(item) === least)!;
   }
 
-  /** Mostly a letter, where the ranges have letters: what people read shall look like words. */
+  /** Mostly a letter, if the ranges have letters: text for people should look like words. */
   #character(ranges: readonly (readonly [from: number, to: number])[]): string {
     const letter = 0x61 + randomInteger(this.#random, 26);
     const hasLetter = ranges.some(([from, to]) => from <= letter && letter <= to);

@@ -17,11 +17,11 @@ export const fakeFailureKinds = [
 
 /** `model` of a job with engine `fake`. */
 export const fakeModel = z.strictObject({
-  engine: z.literal("fake").describe("What answers requests"),
+  engine: z.literal("fake").describe("The engine that answers requests"),
   name: z.string().default("fake").describe("Name of the model, for reports"),
   latencyMs: setting(
     "operation",
-    "Time an answer takes: a number, or a distribution",
+    "Duration of an answer: a number, or a distribution",
     z
       .union([
         z.number().min(0),
@@ -52,11 +52,7 @@ export const fakeModel = z.strictObject({
       )
       .default([]),
   ),
-  countFile: setting(
-    "operation",
-    "File that gets a line for each request asked",
-    z.string().optional(),
-  ),
+  countFile: setting("operation", "File that gets a line for each request", z.string().optional()),
   seed: z.int().default(0).describe("Answers follow from it and from the request"),
 });
 

@@ -18,19 +18,19 @@ import {
   type TokenRequest,
 } from "./protocol.ts";
 
-/** Time an engine host gets to leave that still computes. */
+/** Time for an engine host to leave while it still computes. */
 const busyHostGraceMs = 1000;
 
 /** Which engine to host, and how. */
 export interface HostedEngineOptions {
   kind: HostedKind;
-  /** Handed to the implementation in the host. */
+  /** Passed to the implementation in the host. */
   options: Json;
   context: HostContext;
-  /** Native calls that go on at once in the host; default 1. */
+  /** Parallel native calls in the host; default 1. */
   nativeCalls?: number;
   spawn?: Spawn;
-  /** Time the engine may take to get ready, where the job says so by a key of this name. */
+  /** Longest time for the engine to get ready, if the job has a key with this name. */
   loadTimeoutMs?: number;
 }
 
@@ -41,12 +41,12 @@ export type HostContext = Pick<
 >;
 
 /**
- * Opens an engine that lives in a process of its own, so that whatever it does, this process lives
- * on. When the host dies, every request that it held is rejected with `ENGINE_DIED`; the next
- * `infer` starts it again, after a growing wait.
+ * Opens an engine in a separate process, so that this process survives every fault of it. When the
+ * host dies, all its requests are rejected with `ENGINE_DIED`; the next `infer` starts it again,
+ * after a growing wait.
  *
- * @throws SluiceError the engine's own error when it refuses to open, `ENGINE_START_FAILED` with
- *   its last lines when its process ends or hangs before it is ready.
+ * @throws SluiceError the engine's own error if it refuses to open, `ENGINE_START_FAILED` with its
+ *   last lines if its process ends or hangs before it is ready.
  */
 export async function openHostedEngine(options: HostedEngineOptions): Promise<HostedClient> {
   const engine = new HostedEngineClient(options);
@@ -57,34 +57,34 @@ export async function openHostedEngine(options: HostedEngineOptions): Promise<Ho
 /** An engine in a host, seen from its worker. */
 export interface HostedClient extends Engine {
   /**
-   * Has a batch computed, where the hosted engine takes batches. One that takes longer than
-   * `timeoutMs` ends the host, which is started again for the next one. Where `signal` is aborted
-   * the host is told, and what it says then is waited for.
+   * Has a batch computed, if the hosted engine takes batches. A batch that takes longer than
+   * `timeoutMs` ends the host, which is started again for the next one. If `signal` is aborted, the
+   * host is told, and its reply is awaited.
    *
-   * @throws SluiceError of scope `engine` when it died or was too late, or what it says of the
-   *   whole batch.
+   * @throws SluiceError of scope `engine` if it died or was too late, or its error for the whole
+   *   batch.
    */
   runBatch(
     items: readonly Json[],
     signal: AbortSignal,
     timeoutMs: number,
   ): Promise<readonly BatchReply[]>;
-  /** What the host says of its model, where it is a host of another language. */
+  /** The host's facts about its model, if it is a host of another language. */
   readonly model: Json | undefined;
-  /** As `infer`, of a host of another language. */
+  /** Like `infer`, for a host of another language. */
   inferTokens(
     request: TokenRequest,
     signal: AbortSignal,
     onDelta?: OnDelta,
   ): Promise<InferenceResponse>;
-  /** Has such a host make tokens of the pieces of prompts. */
+  /** Has such a host tokenize the pieces of prompts. */
   tokenizePieces(prompts: readonly (readonly PromptPiece[])[]): Promise<PieceTokens>;
 }
 
-/** What this side says: to each host what it understands. */
+/** Messages of this side: each host gets those that it understands. */
 type Said = ToHost<InferenceRequest | TokenRequest, PromptWords | readonly PromptPiece[]>;
 
-/** What a message waits for: a response, or tokens. */
+/** The reply to a message: a response, or tokens. */
 interface Held {
   resolve: (answer: never) => void;
   reject: (error: unknown) => void;
@@ -100,10 +100,10 @@ class HostedEngineClient implements HostedClient {
   readonly #options: HostedEngineOptions;
   readonly #held = new Map<number, Held>();
   #nextId = 0;
-  /** The host that got ready and has not ended. */
+  /** The host that is ready and has not ended. */
   #live: HostProcess | undefined;
   readonly #lives: Restarting<HostProcess>;
-  /** Why the host is being ended, where this side does it. */
+  /** Why this side is ending the host. */
   #endedBecause: string | undefined;
 
   constructor(options: HostedEngineOptions) {
@@ -209,7 +209,7 @@ class HostedEngineClient implements HostedClient {
 
   async close(): Promise<void> {
     const ended = this.#lives.close();
-    // Whoever did not answer while it was waited for may never do.
+    // A host that did not answer during the wait may never do.
     const graceMs = this.#held.size > 0 ? busyHostGraceMs : limits.stopGraceMs;
     this.#rejectAll(this.#lives.closing.reason);
     const host = await ended;
@@ -220,7 +220,7 @@ class HostedEngineClient implements HostedClient {
     cancelKill();
   }
 
-  /** What lives, and nothing ended it since. */
+  /** The living host, which nothing has ended since. */
   async #liveHost(): Promise<HostProcess> {
     const host = await this.#lives.live();
     this.#lives.closing.throwIfAborted();
@@ -236,13 +236,13 @@ class HostedEngineClient implements HostedClient {
       onLine: (line) => context.logger.log("debug", line, { host: kind }),
       clock: context.clock,
       nativeCalls,
-      // These compute beside the event loop, and hear at once that the channel has closed.
+      // These compute beside the event loop, and notice at once that the channel has closed.
       isLeashed: kind === "predictor" || kind === "stages",
       spawn,
     });
-    // Without its channel a host is of no use, whatever it still does.
+    // Without its channel a host is useless, whatever it still does.
     host.channel.onClose(() => {
-      // One that just ended is yet to say how.
+      // A host that just ended has yet to report how.
       const cancel = context.clock.schedule(limits.maxHostOutputWaitMs, host.kill);
       void host.ended.then(cancel);
     });
@@ -325,17 +325,19 @@ class HostedEngineClient implements HostedClient {
   }
 }
 
-/** What runtimes write before the last line, which is then a stack or a version. */
+/** Runtimes write it before the last line, which is a stack or a version. */
 const namesError = /\b[A-Z]\w*Error\b[^:]*: |\bFATAL ERROR\b|\bout of memory\b/i;
 
-/** The line that says most of why a process ended: the last that names an error, else the last. */
+/**
+ * The most useful line about the end of a process: the last one that names an error, else the last.
+ */
 function lastWords(lines: readonly string[]): string[] {
   const error = lines.findLast((line) => namesError.test(line));
   if (error !== undefined) return [`it wrote: ${error.trim()}`];
   return lines.slice(-1).map((line) => `its last line: ${line}`);
 }
 
-/** It was ended for want of an end of its loading: another try would take as long. */
+/** It was ended because its loading did not end: another try would take as long. */
 function lateStart(
   timeoutMs: number,
   given: number | undefined,

@@ -3,8 +3,8 @@ import { limits } from "../../foundation/limits.ts";
 import type { HostedDelta } from "./protocol.ts";
 
 /**
- * Collects the deltas of all requests of a host for some milliseconds, so that it sends one message
- * and not one a token. Deltas of one answer become one.
+ * Collects the deltas of all requests of a host for some milliseconds, to send one message instead
+ * of one for each token. Deltas of one answer become one.
  */
 export class DeltaMailer {
   readonly #clock: Pick<Clock, "schedule">;
@@ -28,7 +28,7 @@ export class DeltaMailer {
     this.#cancelTimer ??= this.#clock.schedule(limits.maxDeltaDelayMs, () => this.send());
   }
 
-  /** Sends what was collected. */
+  /** Sends the collected deltas. */
   send(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;

@@ -12,7 +12,7 @@ import { serveHost } from "./serve.ts";
 // Ctrl-C and the signals of a scheduler reach the whole process group; the worker decides.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 
-// A plain exit can hang in native code or in a heap that is being collected; nothing here is lost.
+// A plain exit can hang in native code or in garbage collection; nothing here is lost.
 const leaveNow = () => process.kill(process.pid, "SIGKILL");
 
 const socket = new Socket({ fd: leashChannelDescriptor });

@@ -12,7 +12,7 @@ import type { FromHost, ToHost } from "./protocol.ts";
 export interface HostProcess {
   readonly pid: number | undefined;
   readonly channel: Channel<ToHost<unknown, unknown>, FromHost>;
-  /** Resolves once the process is gone and its output was read, with what is known of its end. */
+  /** Resolves with the facts of its end, once the process is gone and its output was read. */
   readonly ended: Promise<HostEnd>;
   /** Ends it at once, whatever it does. */
   kill(): void;
@@ -22,7 +22,7 @@ export interface HostProcess {
 export interface HostEnd {
   /** Such as `exit code 1` or `signal SIGSEGV`. */
   how: string;
-  /** The last lines that it wrote. */
+  /** Its last lines. */
   lines: readonly string[];
 }
 
@@ -30,23 +30,23 @@ export interface HostEnd {
 export interface HostProcessOptions {
   command: readonly string[];
   environment: Readonly<Record<string, string | undefined>>;
-  /** Called for each line the host or its native libraries write. */
+  /** Called for each line of the host or its native libraries. */
   onLine: (line: string) => void;
   clock: Clock;
-  /** Native calls that go on at once; default 1. */
+  /** Parallel native calls; default 1. */
   nativeCalls?: number | undefined;
   /**
-   * It runs code of the user, which may start programs and may never pause: it ends with all that
-   * it started, and with this process, whatever it does then.
+   * It runs code of the user, which may start programs and may never pause: it ends with everything
+   * that it started, and with this process, whatever it does then.
    */
   isLeashed?: boolean;
   spawn?: Spawn;
 }
 
 /**
- * Starts a host. Its stdout and stderr are both read as logs; messages travel on a descriptor of
- * their own. libuv gets a thread for each native call that goes on at once, and no more: decoding
- * that hops between threads measured 20 to 70 % slower.
+ * Starts a host. Its stdout and stderr are both read as logs; messages use a separate descriptor.
+ * libuv gets a thread for each parallel native call, and no more: decoding on changing threads was
+ * 20 to 70 % slower.
  */
 export function startHostProcess(options: HostProcessOptions): HostProcess {
   const environment = {
@@ -113,7 +113,7 @@ function startBeside(
     child.on("error", (error) => resolve(error.message));
     child.on("exit", (code, signal) => {
       const how = signal === null ? `exit code ${code}` : `signal ${signal}`;
-      // A child of the host may hold its output open for ever.
+      // A child of the host may keep its output open for ever.
       const cancel = clock.schedule(limits.maxHostOutputWaitMs, () => resolve(how));
       child.on("close", () => {
         cancel();

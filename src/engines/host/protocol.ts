@@ -8,28 +8,28 @@ import type {
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 
-/** Version of the messages below; both ends must speak the same one. */
+/** Version of the messages below; both ends must have the same one. */
 export const hostProtocol = 4;
 
-/** Which implementation a host runs. */
+/** The implementation that a host runs. */
 export type HostedKind = "llama" | "openvino" | "predictor" | "stages" | "transformers";
 
-/** A request whose prompt is tokens already, to a library that knows no more. */
+/** A request with a tokenized prompt, for a library that knows no more. */
 export interface TokenRequest {
   tokens: readonly number[];
   /** Settings by the library's own names. */
   generation: JsonObject;
-  /** Answers that are wanted. */
+  /** Number of answers. */
   answers: number;
   /** Texts that end an answer. */
   stop?: readonly string[];
-  /** The texts that an answer may be, in GBNF. */
+  /** The possible texts of the answer, in GBNF. */
   grammar?: string;
 }
 
 /**
- * What a worker tells its engine host. Hosts in Node get requests and prompts as engines do; a host
- * in another language gets tokens, and the pieces of prompts that tokens are made of.
+ * Messages of a worker to its engine host. Hosts in Node get requests and prompts like engines; a
+ * host in another language gets tokens, and pieces of prompts to tokenize.
  */
 export type ToHost<Request = InferenceRequest, Prompt = PromptWords> =
   | { type: "host-open"; protocol: number; kind: HostedKind; options: Json }
@@ -42,16 +42,16 @@ export type ToHost<Request = InferenceRequest, Prompt = PromptWords> =
   | { type: "tokenize"; id: number; prompts: readonly Prompt[] }
   | { type: "host-close" };
 
-/** What an engine host tells its worker. */
+/** Messages of an engine host to its worker. */
 export type FromHost =
   | ({ type: "host-ready"; protocol: number; tokenizes: boolean; model?: Json } & HostedFacts)
   | { type: "host-failed"; error: ErrorRecord }
-  /** What answers got since the message before, in order, of all requests that stream. */
+  /** New text of answers since the last message, in order, of all requests that stream. */
   | { type: "infer-deltas"; deltas: readonly HostedDelta[] }
   | { type: "infer-end"; id: number; response: InferenceResponse }
   | { type: "infer-fail"; id: number; error: ErrorRecord }
   | { type: "batch-end"; id: number; replies: readonly BatchReply[] }
-  /** Of pieces, the tokens of each piece of each prompt. */
+  /** For pieces: the tokens of each piece of each prompt. */
   | { type: "tokenize-end"; id: number; tokenized: TokenizedPrompts | PieceTokens };
 
 /** For each prompt, the tokens of each of its pieces. */
@@ -62,30 +62,30 @@ export interface HostedDelta extends AnswerDelta {
   id: number;
 }
 
-/** What became of one item of a batch. */
+/** The outcome of one item of a batch. */
 export type BatchReply = { value: Json } | { error: ErrorRecord };
 
-/** What an engine chose for itself: threads, sequences, device. */
+/** An engine's own choices: threads, sequences, device. */
 export type Choices = Readonly<Record<string, Json>>;
 
-/** What an engine says of itself once it is ready. */
+/** An engine's facts once it is ready. */
 interface HostedFacts {
   readonly name: string;
   readonly capacity: number;
   readonly choices: Choices;
 }
 
-/** An engine as it lives inside a host. It may batch; the host hands it every request at once. */
+/** An engine inside a host. It may batch; the host passes it every request at once. */
 export interface HostedEngine extends HostedFacts {
-  /** As `Engine.infer`; a failure that is not a `SluiceError` ends the host. */
+  /** Like `Engine.infer`; a failure that is not a `SluiceError` ends the host. */
   infer(
     request: InferenceRequest,
     signal: AbortSignal,
     onDelta?: OnDelta,
   ): Promise<InferenceResponse>;
-  /** Computes a batch, where the worker forms batches; failures as those of `infer`. */
+  /** Computes a batch, if the worker forms batches; failures like those of `infer`. */
   runBatch?(items: readonly Json[], signal: AbortSignal): Promise<readonly BatchReply[]>;
-  /** As `Engine.tokenize`. */
+  /** Like `Engine.tokenize`. */
   tokenize?(prompts: readonly PromptWords[]): Promise<TokenizedPrompts>;
   close(): Promise<void>;
 }

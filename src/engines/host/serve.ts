@@ -18,15 +18,15 @@ export interface HostOptions {
   /** The id of this process: its worker may know only the id of the leash's holder. */
   pid: number;
   open: (kind: HostedKind, options: Json) => Promise<HostedEngine>;
-  /** Called when the engine is in a state that nobody can vouch for: the process must end. */
+  /** Called when the engine's state is unreliable: the process must end. */
   onFatal: (error: Error) => void;
   clock: Pick<Clock, "schedule">;
 }
 
 /**
- * Serves one engine over a channel until it is told to close. Failures of a request that are named
- * errors go back to the asker; any other failure ends the host, for a native library that failed
- * once cannot be trusted with the next row.
+ * Serves one engine over a channel until it is told to close. Named errors of a request go back to
+ * the caller; any other failure ends the host, because a native library that failed once cannot be
+ * trusted with the next row.
  */
 export function serveHost({ channel, pid, open, onFatal, clock }: HostOptions): void {
   let engine: HostedEngine | undefined;
@@ -58,7 +58,7 @@ export function serveHost({ channel, pid, open, onFatal, clock }: HostOptions): 
       mailer.send();
       channel.send(reply);
     } catch (thrown) {
-      // A batch is waited for to its end, whoever left.
+      // A batch is awaited to its end, even without callers.
       if (controller.signal.aborted && message.type === "infer") return;
       if (!(thrown instanceof SluiceError)) return onFatal(thrown as Error);
       channel.send({ type: "infer-fail", id, error: thrown.toJSON() });

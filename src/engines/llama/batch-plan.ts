@@ -1,4 +1,4 @@
-/** A sequence with tokens that wait to be computed. */
+/** A sequence with tokens to compute. */
 export interface PendingSequence {
   sequence: number;
   /** Position of the first waiting token. */
@@ -13,11 +13,11 @@ export interface BatchShare {
   tokens: number;
 }
 
-/** Bounds of one batch. */
+/** Limits of one batch. */
 export interface BatchLimits {
   /** Tokens of one batch. */
   batchTokens: number;
-  /** Tokens from which on a sequence's part of a batch is computed by another kernel. */
+  /** From this number of tokens on, another kernel computes a sequence's part of a batch. */
   blockTokens: number;
 }
 
@@ -30,13 +30,13 @@ export interface PassPlan {
 }
 
 /**
- * Divides one pass among sequences, in batches of at most `batchTokens`. Each sequence that is in
- * the second one gets a token of it, so that none starves behind a long prompt; what is left goes
- * to the longest-waiting prompts, lowest sequence first. Shares come in ascending order of
- * sequence: llama.cpp computes neighbours in one go.
+ * Divides one pass among sequences, in batches of at most `batchTokens`. Each sequence in the
+ * second batch gets a token of it, so that none starves behind a long prompt; the rest goes to the
+ * longest-waiting prompts, lowest sequence first. Shares come in ascending order of sequence:
+ * llama.cpp computes neighbours in one go.
  *
- * Kernels differ in how they round. What is computed in whole blocks, and what is not, follows from
- * where a token stands in its own sequence alone, so that neighbours change no answer.
+ * Kernels differ in rounding. Only a token's place in its own sequence decides whether it is
+ * computed in a whole block, so neighbours change no answer.
  *
  * @example
  * const decoding = { sequence: 0, start: 90, pendingTokens: 1 };
@@ -44,6 +44,7 @@ export interface PassPlan {
  * planPass([decoding, prompt], { batchTokens: 512, blockTokens: 64 });
  * // blocks: [{ sequence: 1, tokens: 192 }]
  * // rest: [{ sequence: 0, tokens: 1 }, { sequence: 1, tokens: 8 }]
+ *
  */
 export function planPass(waiting: readonly PendingSequence[], limits: BatchLimits): PassPlan {
   const { batchTokens } = limits;
@@ -68,7 +69,7 @@ function wholeBlocks(tokens: number, blockTokens: number): number {
   return Math.floor(tokens / blockTokens) * blockTokens || 0;
 }
 
-/** What is less than a block: all that waits, or what is missing until blocks begin. */
+/** Tokens before a block: all waiting ones, or those missing until blocks begin. */
 function untilBlock(waits: PendingSequence, blockTokens: number): PendingSequence {
   if (waits.pendingTokens < blockTokens) return waits;
   return { ...waits, pendingTokens: blockTokens - (waits.start % blockTokens) };
@@ -85,12 +86,13 @@ function divide(waiting: readonly PendingSequence[], batchTokens: number): Batch
 
 /**
  * The sequences of a batch that llama.cpp would compute with a single token and no neighbour, for
- * which it has kernels of their own. It takes neighbouring sequences together, as many tokens of
- * each as all of them have, and then what is left in the same way.
+ * which it has other kernels. It takes neighbouring sequences together, as many tokens of each as
+ * all of them have, and then the rest in the same way.
  *
  * @param shares in ascending order of sequence.
  * @example
  * lonelySequences([{ sequence: 0, tokens: 1 }, { sequence: 1, tokens: 2 }]); // [1]
+ *
  */
 export function lonelySequences(shares: readonly BatchShare[]): number[] {
   const lonely: number[] = [];

@@ -1,6 +1,6 @@
 import type { AdapterFile, EmbeddingContext, PackageModel } from "./node-llama-cpp.ts";
 
-/** What the library may add to a text at both ends, and one token that it wants free. */
+/** Tokens that the library may add at both ends of a text, and one that it needs free. */
 const spareTokens = 3;
 
 interface EmbeddingPoolOptions {
@@ -14,8 +14,8 @@ interface EmbeddingPoolOptions {
 }
 
 /**
- * Contexts that each make one vector at a time: the library's addon gives no more from one pass.
- * Texts are taken in their order by whichever is free.
+ * Contexts that each make one vector at a time: the library's addon returns only one for each pass.
+ * The next text goes to whichever is free.
  */
 export class EmbeddingPool {
   readonly #model: PackageModel;
@@ -29,7 +29,7 @@ export class EmbeddingPool {
     this.#options = options;
   }
 
-  /** The vector that stands for a text. */
+  /** The vector of a text. */
   async embed(tokens: readonly number[]): Promise<number[]> {
     const context = await this.#take();
     try {
@@ -60,7 +60,7 @@ export class EmbeddingPool {
   async #create(): Promise<EmbeddingContext> {
     const { contextTokens, threads, adapters } = this.#options;
     const tokens = contextTokens + spareTokens;
-    // A text is pooled from one pass, which therefore takes it whole.
+    // A text is pooled from one pass, which must contain all of it.
     const size = { contextSize: tokens, batchSize: tokens, threads };
     const context = await this.#model.createEmbeddingContext(size);
     if (adapters.length > 0) await context._llamaContext._setLoras(adapters);

@@ -14,9 +14,9 @@ import type { LoraAdapter } from "./loaded-llama.ts";
 import type { LlamaModelOptions } from "./options.ts";
 
 /**
- * Opens the engine that computes GGUF models on this machine with node-llama-cpp. The model and the
- * package are fetched where they are not here yet. It lives in an engine host; see
- * `openHostedEngine` for what its death means.
+ * Opens the engine that computes GGUF models on this machine with node-llama-cpp. A missing model
+ * or package is fetched. The engine runs in a host; see `openHostedEngine` for the effect of its
+ * death.
  *
  * @throws SluiceError as `resolveModel`, `locateEnginePackage` and `openHostedEngine`, and
  *   `ADAPTER_UNUSABLE`.
@@ -42,8 +42,8 @@ export async function openLlama(
 }
 
 /**
- * An engine of two: requests for vectors go to another one, which is opened when the first of them
- * comes, all else to `generation`, whose name and choices it has.
+ * Two engines as one: requests for embeddings go to the other one, which is opened at the first of
+ * them; all others go to `generation`, whose name and choices it has.
  */
 export function withVectors(generation: Engine, open: () => Promise<Engine>): Engine {
   let vectors: Promise<Engine> | undefined;
@@ -78,8 +78,8 @@ export function withVectors(generation: Engine, open: () => Promise<Engine>): En
 }
 
 /**
- * How many contexts make vectors side by side: on a CPU one for each thread, which measured 1.4
- * times as fast on 2 cores as two threads on one text after another, as far as memory suffices.
+ * How many contexts make vectors side by side: on a CPU one for each thread, which was 1.4 times as
+ * fast on 2 cores as two threads on one text after another, as far as memory suffices.
  */
 function contextsForVectors({
   gpu,
@@ -103,7 +103,7 @@ async function adapterWeights(
   return { file: basename(path), sha256, scale };
 }
 
-/** As `openLlama`, of files that are known. */
+/** Like `openLlama`, for known files. */
 export async function openLlamaFrom(
   options: HostedLlamaOptions & DeviceOptions,
   context: EngineContext,
@@ -121,13 +121,14 @@ export async function openLlamaFrom(
 }
 
 /**
- * The environment variables that show an engine host its GPUs, the main one first; none where the
- * job says nothing, or where the worker was given its devices.
+ * The environment variables that show an engine host its GPUs, the main one first; none if the job
+ * does not name GPUs, or if the worker was given its devices.
  *
  * @param environment that of the worker.
- * @throws SluiceError `JOB_INVALID` where `mainGpu` is none of the devices.
+ * @throws SluiceError `JOB_INVALID` if `mainGpu` is not one of the devices.
  * @example
  * visibleDevices({ devices: [0, 2], mainGpu: 1 }, {}).CUDA_VISIBLE_DEVICES; // "2,0"
+ *
  */
 export function visibleDevices(
   { devices, mainGpu }: DeviceOptions,

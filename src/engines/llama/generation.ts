@@ -11,12 +11,12 @@ import { hasPenalties, noneOf, penaltyConfig, samplerConfig } from "./sampling.t
 import type { Speller } from "./speller.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** What a generation is made of. */
+/** The parts of a generation. */
 export interface GenerationOptions {
   prompt: readonly number[];
   parameters: GenerationParameters;
   vocabulary: Vocabulary;
-  /** Where only what it allows may be written. */
+  /** If the answer has a form: it allows only texts of that form. */
   speller?: Speller;
 }
 
@@ -26,18 +26,18 @@ export class Generation {
   readonly #parameters: GenerationParameters;
   readonly #vocabulary: Vocabulary;
   readonly #speller: Speller | undefined;
-  /** Settings of the sampler that hold for the whole answer. */
+  /** Settings of the sampler for the whole answer. */
   readonly #config: SamplerConfig;
   readonly #tokens: number[] = [];
   readonly #logprobs: TokenLogprob[] = [];
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   readonly #longestStop: number;
   #text = "";
-  /** What `takeDelta` gave of the answer's text, and of its tokens. */
+  /** How much of the answer's text, and of its tokens, `takeDelta` has returned. */
   #toldChars = 0;
   #toldTokens = 0;
   #finishReason: FinishReason | undefined;
-  /** What the next token is chosen from, where a speller says so. */
+  /** The speller's choices for the next token, if there are any. */
   #settings: Partial<SamplerConfig> | undefined;
 
   constructor(options: GenerationOptions) {
@@ -49,7 +49,7 @@ export class Generation {
     this.#longestStop = Math.max(0, ...options.parameters.stop.map((stop) => stop.length));
   }
 
-  /** True when the answer is complete. */
+  /** True if the answer is complete. */
   get isDone(): boolean {
     return this.#finishReason !== undefined;
   }
@@ -59,18 +59,18 @@ export class Generation {
     return this.#tokens;
   }
 
-  /** Likeliest tokens to report for each token; 0 where nothing is reported. */
+  /** Likeliest tokens to report for each token; 0 = none. */
   get logprobs(): number {
     return this.#parameters.logprobs ?? 0;
   }
 
-  /** Tokens to compute before the first one is chosen, after the prompt. */
+  /** Tokens to compute before the first choice, after the prompt. */
   begin(): readonly number[] {
     if (this.#parameters.maxNewTokens <= 0) this.#finishReason = "length";
     return this.#speller === undefined || this.isDone ? [] : this.#spell();
   }
 
-  /** True where the chosen token may not come; it is to be chosen again, with new settings. */
+  /** True if the chosen token is not allowed; another must be chosen, with new settings. */
   refuses(token: number): boolean {
     if (this.#speller === undefined || this.#settings !== undefined) return false;
     if (this.#speller.fit(token, this.#left) !== "refused") return false;
@@ -78,7 +78,9 @@ export class Generation {
     return true;
   }
 
-  /** Takes the chosen token; gives the tokens to compute before the next choice, none when done. */
+  /**
+   * Takes the chosen token; returns the tokens to compute before the next choice, none at the end.
+   */
   take(token: number, probabilities?: LogProbabilities): readonly number[] {
     if (probabilities) this.#report(token, probabilities);
     if (this.#speller === undefined) {
@@ -100,15 +102,15 @@ export class Generation {
   /** Settings of the sampler for the next choice. */
   config(): SamplerConfig {
     const config = this.#config;
-    // A form is spared the penalties: they would make it shun the very words that it copies.
+    // A form is free of penalties: they would suppress the very words that it copies.
     if (this.#speller !== undefined) return { ...config, ...this.#settings };
     if (!hasPenalties(this.#parameters)) return config;
     return { ...config, ...penaltyConfig(this.#parameters, [...this.prompt, ...this.#tokens]) };
   }
 
   /**
-   * What the answer's text got since the last call, as far as no stop text can take it back;
-   * undefined if that is nothing.
+   * The answer's text since the last call, as far as no stop text can remove it; undefined if there
+   * is none.
    */
   takeDelta(): Omit<AnswerDelta, "choice"> | undefined {
     const whole = this.#answerText;
@@ -124,7 +126,7 @@ export class Generation {
     return this.#speller === undefined ? this.#text : this.#text.trimStart();
   }
 
-  /** Where a stop text may have begun that is yet to be whole; else the end. */
+  /** Where an incomplete stop text may have begun; else the end. */
   #settledEnd(text: string): number {
     const { stop } = this.#parameters;
     for (let at = Math.max(0, text.length - this.#longestStop + 1); at < text.length; at++) {
@@ -142,7 +144,8 @@ export class Generation {
     return answer;
   }
 
-  // Tokens that a line forces are not listed: nothing was chosen. An end is none of the answer's.
+  // Tokens that a line forces are not listed, because there was no choice. An end is not part of
+  // the answer.
   #report(token: number, { chosen, top }: LogProbabilities): void {
     if (this.#vocabulary.isEnd(token) && this.#parameters.ignoreEos !== true) return;
     const textOf = (id: number) => this.#vocabulary.text(id);
@@ -156,7 +159,7 @@ export class Generation {
     });
   }
 
-  /** Writes what must come; leaves what the next choice is made from in `#settings`. */
+  /** Writes forced text; leaves the next choices in `#settings`. */
   #spell(): readonly number[] {
     const written: number[] = [];
     while (!this.isDone) {
@@ -177,7 +180,7 @@ export class Generation {
     return written;
   }
 
-  // A text that is whole is of use, one that was cut in the middle of a form is of none.
+  // A complete text is useful, one that was cut in the middle of a form is not.
   #close(): void {
     for (const token of this.#speller!.closing()) this.#write(token);
     this.#finishReason = "length";
@@ -205,12 +208,12 @@ export class Generation {
 
 function wholeConfig({ parameters, vocabulary, speller }: GenerationOptions): SamplerConfig {
   const config = samplerConfig(parameters);
-  // A form says itself where the answer may end.
+  // A form itself says where the answer may end.
   if (parameters.ignoreEos !== true || speller !== undefined) return config;
   return { ...config, ...noneOf(vocabulary.ends()) };
 }
 
-/** JSON has no infinity; a token that was ruled out has no smaller logarithm than this. */
+/** JSON has no infinity; an excluded token has no smaller logarithm than this. */
 function finite(logprob: number): number {
   return Math.max(logprob, -9999);
 }

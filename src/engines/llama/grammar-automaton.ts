@@ -4,11 +4,11 @@ import { type ByteRange, utf8Ranges } from "./utf8-ranges.ts";
 /** A part of a grammar, in bytes. Parts are compared by identity. */
 type Part = TextPart | RangePart | SequencePart | ChoicePart | RepeatPart | RulePart;
 
-/** Texts that share their beginnings; this is one place in all of them. */
+/** Texts with common beginnings; this is one place in all of them. */
 interface TextPart {
   kind: "text";
   edges: Map<number, TextPart>;
-  /** Fewest bytes to an end of one of them; 0 where one ends here. */
+  /** Fewest bytes to an end of one of them; 0 if one ends here. */
   least: number;
 }
 interface RangePart extends ByteRange {
@@ -36,7 +36,7 @@ interface RulePart {
   name: string;
 }
 
-/** What is still to be written: a part, and what follows it. */
+/** The rest to write: a part, and the following frames. */
 interface Frame<SomePart extends Part = Part> {
   readonly id: number;
   readonly part: SomePart;
@@ -52,7 +52,7 @@ type Leaf = Frame<TextPart | RangePart>;
 export interface GrammarState {
   /** The text may end here. */
   readonly isEnd: boolean;
-  /** Fewest bytes with which it can be brought to an end. */
+  /** Fewest bytes to an end. */
   readonly leastBytes: number;
   readonly frames: readonly Leaf[];
   readonly following: Map<number, GrammarState | undefined>;
@@ -60,7 +60,7 @@ export interface GrammarState {
 
 /**
  * Recognises the texts of a grammar byte by byte. States are made when they are first reached and
- * kept, so that what many answers have in common is worked out once.
+ * kept, so that the common parts of many answers are computed once.
  */
 export class GrammarAutomaton {
   readonly start: GrammarState;
@@ -82,7 +82,7 @@ export class GrammarAutomaton {
     return this.#states.size;
   }
 
-  /** The state after one more byte, or undefined where the byte may not come. */
+  /** The state after one more byte, or undefined if the byte is not allowed. */
   step(state: GrammarState, byte: number): GrammarState | undefined {
     const known = state.following.get(byte);
     if (known !== undefined || state.following.has(byte)) return known;
@@ -100,7 +100,7 @@ export class GrammarAutomaton {
     return next;
   }
 
-  /** The state after more bytes, or undefined where they may not come. */
+  /** The state after more bytes, or undefined if they are not allowed. */
   stepAll(state: GrammarState, bytes: Iterable<number>): GrammarState | undefined {
     let reached: GrammarState | undefined = state;
     for (const byte of bytes) {
@@ -110,7 +110,7 @@ export class GrammarAutomaton {
     return reached;
   }
 
-  /** The bytes that bring the text to its nearest end. */
+  /** The bytes to the text's nearest end. */
   closing(state: GrammarState): number[] {
     const bytes: number[] = [];
     for (let at = state; at.leastBytes > 0; ) {
@@ -141,8 +141,8 @@ export class GrammarAutomaton {
   }
 
   /**
-   * The frames behind these that begin with a byte, and whether nothing has to come any more. It
-   * keeps a stack of its own: thousands of optional members follow on one another.
+   * The byte frames after these, and whether the rest is optional. It keeps a stack of its own:
+   * thousands of optional members may follow each other.
    */
   #expanded(frames: readonly (Frame | undefined)[]): { leaves: Set<Leaf>; isEnd: boolean } {
     const leaves = new Set<Leaf>();
@@ -166,7 +166,7 @@ export class GrammarAutomaton {
     return { leaves, isEnd };
   }
 
-  /** What a frame may begin with, made when its turn comes. */
+  /** The beginnings of a frame, made when its turn comes. */
   #inside({ part, rest }: Frame): (() => Frame | undefined)[] {
     switch (part.kind) {
       case "range":
@@ -204,7 +204,7 @@ export class GrammarAutomaton {
     return frame;
   }
 
-  /** Rules refer to one another: their least lengths sink from infinity until nothing changes. */
+  /** Rules refer to each other: their least lengths sink from infinity until nothing changes. */
   #measureRules(): void {
     for (const part of this.#rules.values()) this.#least.set(part, Number.POSITIVE_INFINITY);
     for (let hasChanged = true; hasChanged; ) {
@@ -228,7 +228,7 @@ export class GrammarAutomaton {
   }
 
   #measured(part: Part): number {
-    // While rules are being measured, what depends on them may still sink: nothing is kept then.
+    // While rules are measured, lengths that depend on them may still sink: nothing is kept then.
     const of = (inner: Part): number =>
       this.#areRulesMeasured ? this.#leastOf(inner) : this.#measured(inner);
     switch (part.kind) {
@@ -258,7 +258,7 @@ function once(part: RepeatPart): RepeatPart {
     min: Math.max(0, part.min - 1),
     max: part.max - 1,
   };
-  // Without a bound the part follows itself.
+  // Without a bound, the part follows itself.
   return part.min === 0 && part.max === Number.POSITIVE_INFINITY ? part : part.less;
 }
 
@@ -287,7 +287,7 @@ function ranges(from: number, to: number): Part[] {
   );
 }
 
-/** Texts among the items become one part: there may be thousands, which begin alike. */
+/** Texts among the items become one part: there may be thousands with common beginnings. */
 function compileChoice(items: readonly GrammarNode[]): Part {
   const texts = items.filter((item) => item.kind === "text").map(({ text }) => text);
   const others = items.filter((item) => item.kind !== "text").map(compile);

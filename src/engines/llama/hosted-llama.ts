@@ -28,12 +28,15 @@ import { type OnText, Scheduler } from "./scheduler.ts";
 import { Speller } from "./speller.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
-/** What the worker tells the host about the model; all but the paths may be left to the host. */
+/**
+ * The model as the worker describes it to the host; everything except the paths may be left to the
+ * host.
+ */
 export interface HostedLlamaOptions {
   /** node-llama-cpp's main module. */
   modulePath: string;
   modelPath: string;
-  /** Which weights the file has, for the log and the manifest. */
+  /** The weights in the file, for the log and the manifest. */
   weights?: Readonly<Record<string, Json>>;
   sequences?: number;
   contextTokens?: number;
@@ -41,21 +44,21 @@ export interface HostedLlamaOptions {
   batchTokens?: number;
   gpuLayers?: number;
   lora?: LoraAdapter[];
-  /** Makes vectors and nothing else, in so many contexts side by side. */
+  /** Makes only vectors, in this number of contexts side by side. */
   embeddingContexts?: number;
 }
 
-/** Automata that are kept, and states of one: schemas that copy from each row have one each. */
+/** Automata to keep, and states of one: schemas that copy from each row have one each. */
 const maxAutomata = 32;
 const maxAutomatonStates = 20_000;
 
-/** Requests held for each that is computed, so that a freed sequence never waits for the worker. */
+/** Held requests for each one in work, so that a freed sequence never waits for the worker. */
 const requestsPerSequence = 2;
 
 /**
  * Loads a GGUF model in this process, which is an engine host.
  *
- * @throws SluiceError that names the model's or the library's fault.
+ * @throws SluiceError with the fault of the model or the library.
  */
 export async function openHostedLlama(options: Json): Promise<HostedEngine> {
   const asked = options as unknown as HostedLlamaOptions;
@@ -113,7 +116,7 @@ class HostedLlama implements HostedEngine {
     onDelta?: OnDelta,
   ): Promise<InferenceResponse> {
     const { tokens, slottedLine } = request;
-    // A line begins by what its prompt ends with.
+    // The end of a prompt decides the beginning of its line.
     const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request);
     const prompt = this.#promptOf(request, tokens ?? tokenParts(pieces, this.#tokenizer));
     if (request.embed === true) return this.#embed(prompt);
@@ -157,7 +160,7 @@ class HostedLlama implements HostedEngine {
     });
   }
 
-  /** One for each answer that is wanted; each has a seed of its own. */
+  /** One for each requested answer; each has its own seed. */
   #generations(
     request: InferenceRequest,
     pieces: readonly PromptPiece[],
@@ -181,7 +184,7 @@ class HostedLlama implements HostedEngine {
   }
 
   #lineSpeller(line: SlottedLine, pieces: readonly PromptPiece[]): Speller {
-    // Each line copies from a text of its own: nothing would come of keeping its automaton.
+    // Each line copies from its own text: keeping its automaton would be useless.
     const automaton = new GrammarAutomaton(lineGrammar(line, spaceAfter(pieces)));
     return this.#spellerOf(automaton, this.#vocabulary.lineEnds());
   }
@@ -236,7 +239,10 @@ function templateOf({ model }: LoadedLlama): ChatTemplate {
   return new ChatTemplate(source, { bos: bosString ?? "", eos: eosString ?? "" });
 }
 
-/** Covers all that tokens follow from: the model file's tokenizer and the library that reads it. */
+/**
+ * Covers everything that decides the tokens: the model file's tokenizer and the library that reads
+ * it.
+ */
 function tokenizerDigest({ tokenizer = {} }: GgufMetadata): string {
   return sha256Hex(JSON.stringify([llamaVersion, tokenizer]));
 }

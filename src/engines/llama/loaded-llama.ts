@@ -15,13 +15,13 @@ import {
   type WantedLogits,
 } from "./node-llama-cpp.ts";
 
-/** Tokens of one sequence that are computed in one pass. */
+/** Tokens of one sequence for one pass. */
 export interface BatchItem {
   sequence: number;
   /** Position of the first token in the sequence. */
   start: number;
   tokens: readonly number[];
-  /** Whether the last token's output is wanted. */
+  /** Whether the last token's output is needed. */
   wantsOutput: boolean;
 }
 
@@ -31,53 +31,52 @@ export interface LoadedLlama {
   readonly shape: ContextShape;
   readonly gpu: string | false;
   readonly gpuLayers: number;
-  /** Tokens of one sequence in one batch from which on another kernel computes them. */
+  /** From this number of tokens of one sequence in a batch on, another kernel computes them. */
   readonly blockTokens: number;
   readonly model: PackageModel;
   /**
-   * Computes the items; gives for each the index of its output, or undefined where none is
-   * wanted.
+   * Computes the items; returns for each the index of its output, or undefined if it is not needed.
    */
   decode(items: readonly BatchItem[]): Promise<(number | undefined)[]>;
   sample(output: number, sampler: NativeSampler): Promise<number>;
   /** Natural logarithms of the probabilities of `token` and of the `top` likeliest tokens. */
   logProbabilities(output: number, token: number, top: number): Promise<LogProbabilities>;
   createSampler(): NativeSampler;
-  /** The vector that stands for a text. */
+  /** The vector of a text. */
   embed(tokens: readonly number[]): Promise<number[]>;
-  /** Forgets what follows `keep` tokens of a sequence; false when all had to be forgotten. */
+  /** Removes everything after `keep` tokens of a sequence; false if all had to be removed. */
   truncate(sequence: number, keep: number): boolean;
-  /** Makes `target` hold what `source` holds. */
+  /** Copies the state of `source` to `target`. */
   copy(source: number, target: number): Promise<void>;
   dispose(): Promise<void>;
 }
 
-/** Before temperature and all other settings, as the model gave them. */
+/** The model's own values, before temperature and all other settings. */
 export interface LogProbabilities {
   chosen: number;
   /** Likeliest first. */
   top: readonly { token: number; logProbability: number }[];
 }
 
-/** How a model is loaded; every value explicit. */
+/** How a model is loaded; every value is explicit. */
 export interface LoadOptions {
   /** Address of node-llama-cpp's main module, or its path. */
   modulePath: string;
   modelPath: string;
-  /** Layers computed by the GPU; as many as fit where not given. */
+  /** Layers on the GPU; default: as many as fit. */
   gpuLayers?: number;
   /** LoRA adapters, GGUF files. */
   adapters: readonly LoraAdapter[];
   /** Contexts that make vectors side by side, which share the threads; default 1. */
   embeddingContexts?: number | undefined;
-  /** Decides the context once model and machine are known. */
+  /** Chooses the context once model and machine are known. */
   shape: (loaded: { model: PackageModel; gpu: string | false; mathCores: number }) => ContextShape;
 }
 
-/** Rows of a tile of attention on a CPU: `GGML_FA_TILE_Q` of llama.cpp. */
+/** Rows of an attention tile on a CPU: `GGML_FA_TILE_Q` of llama.cpp. */
 const cpuBlockTokens = 64;
 
-/** A LoRA adapter and how strongly it counts. */
+/** A LoRA adapter and its scale. */
 export interface LoraAdapter {
   path: string;
   scale: number;
@@ -86,8 +85,8 @@ export interface LoraAdapter {
 /**
  * Loads the library, the model and a context.
  *
- * @throws SluiceError `ENGINE_START_FAILED` when the library does not run here, `MODEL_CORRUPT`
- *   when it does not take the file, `ADAPTER_UNUSABLE` when it does not take an adapter.
+ * @throws SluiceError `ENGINE_START_FAILED` if the library does not run here, `MODEL_CORRUPT` if it
+ *   rejects the file, `ADAPTER_UNUSABLE` if it rejects an adapter.
  */
 export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
   const lines: string[] = [];
@@ -129,15 +128,15 @@ export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
 }
 
 /**
- * What the library wrote last about a failure, which says more than what it throws. Its lines come
- * late: all of them are there when it is disposed of.
+ * The library's last lines about a failure, which say more than its error. They arrive late: all of
+ * them are there once it is disposed.
  */
 function complaint(lines: readonly string[], cause: unknown): string {
   const said = lines.findLast((line) => /error|failed|corrupt|bounds/i.test(line));
   return said ?? (cause instanceof Error ? cause.message : String(cause));
 }
 
-/** A context of the asked shape, or of half as many sequences until memory suffices. */
+/** A context of the requested shape, or with half as many sequences until memory suffices. */
 async function createContext(
   library: NodeLlamaCpp,
   model: PackageModel,
@@ -151,10 +150,10 @@ async function createContext(
       const context = await model.createContext({
         sequences,
         contextSize: contextTokens,
-        // A lonely token of each sequence may have another one beside it.
+        // A single token of each sequence may get another one beside it.
         batchSize: batchTokens + sequences,
         threads,
-        // Without the full cache a sliding-window model forgets the prefix that requests share.
+        // Without the full cache, a sliding-window model forgets the prefix that requests share.
         swaFullCache: true,
         ...(adapters.length > 0 && { lora }),
       });
@@ -186,7 +185,7 @@ class Loaded implements LoadedLlama {
   readonly shape: ContextShape;
   readonly #llama: PackageLlama;
   readonly #context: PackageContext;
-  /** Looks at the logits as they are. */
+  /** Reads the logits unchanged. */
   #plainSampler: NativeSampler | undefined;
   readonly #embedding: EmbeddingPool;
 
@@ -247,8 +246,8 @@ class Loaded implements LoadedLlama {
   }
 
   /**
-   * Sequences that compute their last token twice, and forget it once: a token alone would be
-   * rounded in another way than one with neighbours, and answers change with it.
+   * Sequences that compute their last token twice, and forget it once: a single token would be
+   * rounded differently from one with neighbours, which can change answers.
    */
   #lonely(items: readonly BatchItem[]): ReadonlySet<number> {
     if (!this.#isOnCpu || !this.#canForgetTokens) return new Set();
@@ -267,7 +266,7 @@ class Loaded implements LoadedLlama {
 
   async logProbabilities(output: number, token: number, top: number): Promise<LogProbabilities> {
     this.#plainSampler ??= this.#createPlainSampler();
-    // The sampler selects the likeliest, whose logit the sum of all is relative to.
+    // The sampler selects the likeliest one; the sum of all is relative to its logit.
     const wanted: WantedLogits = [[token], false, false, true, top];
     const native = this.#context._ctx;
     const sampled = native.sampleToken(output, this.#plainSampler, false, false, wanted, true);
@@ -317,7 +316,7 @@ function logProbabilitiesOf(
   const logits = new Map<number, number>();
   for (let at = 0; at < values.length; at += 2) logits.set(values[at]!, values[at + 1]!);
   const sorted = [...logits].sort(([, a], [, b]) => b - a);
-  // ln(exp(x) / sum of exp), with the highest logit taken out of both for the sake of precision.
+  // ln(exp(x) / sum of exp), with the highest logit subtracted from both for precision.
   const logSum = (sorted[0]?.[1] ?? 0) + Math.log(weight);
   return {
     chosen: (logits.get(chosen) ?? Number.NEGATIVE_INFINITY) - logSum,

@@ -2,9 +2,9 @@ import { pathToFileURL } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { GgufMetadata } from "../weights/gguf-metadata.ts";
 
-// What is used of node-llama-cpp. The package is not a dependency: it is loaded from where it was
-// installed on demand, so its types are declared here. What begins with `_` is private
-// to it; the version is pinned by `engines/packages`.
+// The used part of node-llama-cpp. The package is not a dependency: it is loaded from its place of
+// installation, so its types are declared here. Names with `_` are private to it;
+// `engines/packages` pins the version.
 
 /** A handle of the native library. */
 export interface NativeSampler {
@@ -24,7 +24,7 @@ export interface SamplerConfig {
   repeatPenaltyTokens?: Uint32Array;
   repeatPenaltyPresencePenalty?: number;
   repeatPenaltyFrequencyPenalty?: number;
-  /** Tokens whose logit is raised, and by how much. */
+  /** Tokens with a raised logit, and by how much. */
   tokenBiasKeys?: Uint32Array;
   tokenBiasValues?: Float32Array;
 }
@@ -33,8 +33,8 @@ export interface SamplerConfig {
 export type TokenValues = readonly number[];
 
 /**
- * Which logits are listed: those of some tokens, of the one that the sampler selects, and the `top`
- * highest, for which all have to be sorted.
+ * The logits to list: those of some tokens, of the one that the sampler selects, and the `top`
+ * highest, for which all must be sorted.
  */
 export type WantedLogits = [
   tokens: number[],
@@ -73,7 +73,7 @@ export interface PackageContext {
   dispose(): Promise<void>;
 }
 
-/** A LoRA adapter as the package has it. */
+/** A LoRA adapter in the package's form. */
 export interface AdapterFile {
   filePath: string;
   scale: number;
@@ -91,7 +91,9 @@ export interface PackageModel {
     getTokenAttributes(token: number): number;
   };
   readonly fileInfo: { metadata: GgufMetadata };
-  /** Whether all or some layers keep one state a sequence, of which no token can be taken back. */
+  /**
+   * Whether all or some layers keep one state for a sequence, from which no token can be removed.
+   */
   readonly fileInsights: { isRecurrent: boolean; isHybrid: boolean };
   readonly gpuLayers: number;
   readonly size: number;
@@ -105,7 +107,7 @@ export interface PackageModel {
   };
   tokenize(text: string, specialTokens: boolean, options?: "trimLeadingSpace"): number[];
   isEogToken(token: number): boolean;
-  /** Reads an adapter, unless it is read already; contexts then find it by its path. */
+  /** Reads an adapter once; contexts then find it by its path. */
   _getOrLoadLora(filePath: string): Promise<object>;
   iterateAllTokens(): Iterable<number>;
   createContext(options: {
@@ -148,7 +150,7 @@ export interface NodeLlamaCpp {
 }
 
 /**
- * Loads the package from where it was installed.
+ * Loads the package from its place of installation.
  *
  * @param modulePath address of its main module, or its path.
  * @throws SluiceError `ENGINE_MISSING`

@@ -5,7 +5,7 @@ const count = z.int().min(1);
 
 const loraAdapter = z.strictObject({
   path: z.string().describe("A GGUF file"),
-  scale: z.number().default(1).describe("How strongly it counts"),
+  scale: z.number().default(1).describe("Its strength"),
 });
 
 const loraPath = z
@@ -15,14 +15,14 @@ const loraPath = z
 
 /** `model` of a job with engine `llama`. */
 export const llamaModel = z.strictObject({
-  engine: z.literal("llama").describe("What answers requests"),
+  engine: z.literal("llama").describe("The engine that answers requests"),
   name: z.string().describe("A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf"),
   sequences: setting(
     "operation",
     "Requests computed at once; default 32",
     count.max(256).optional(),
   ),
-  contextTokens: count.optional().describe("Tokens of prompt and answer a request may have"),
+  contextTokens: count.optional().describe("Most tokens of prompt and answer"),
   threads: setting("operation", "CPU threads of the model; default: cores", count.optional()),
   batchTokens: setting("operation", "Tokens computed in one pass; default 512", count.optional()),
   gpuLayers: setting(
@@ -32,7 +32,7 @@ export const llamaModel = z.strictObject({
   ),
   devices: setting(
     "operation",
-    "GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows",
+    "GPUs to use, by number or UUID; default: all in CUDA_VISIBLE_DEVICES",
     z
       .array(z.union([z.int().min(0), z.string().min(1)]))
       .min(1)
@@ -40,7 +40,7 @@ export const llamaModel = z.strictObject({
   ),
   mainGpu: setting(
     "operation",
-    "Which of the devices comes first and holds what is not divided, from 0",
+    "Number of the main device, which holds undivided data, from 0",
     z.int().min(0).optional(),
   ),
   lora: z

@@ -1,16 +1,16 @@
 import { type GenerationParameters, greedyParameters } from "../../foundation/inference.ts";
 import type { SamplerConfig } from "./node-llama-cpp.ts";
 
-/** Tokens before the next one that the penalties look at, as llama.cpp does. */
+/** Last tokens to which the penalties apply, as in llama.cpp. */
 export const penaltyWindowTokens = 64;
 
 /**
  * Added to the logits of the allowed tokens: far beyond any logit, and small enough that a float
- * still tells neighbours apart.
+ * still distinguishes neighbours.
  */
 const allowedBias = 1000;
 
-/** The sampler settings that hold for a whole answer. */
+/** The sampler settings for a whole answer. */
 export function samplerConfig(parameters: GenerationParameters): SamplerConfig {
   const { temperature, topK, topP, minP, seed } = parameters;
   return { temperature, topK, topP, minP, seed: seed >>> 0 };
@@ -18,12 +18,12 @@ export function samplerConfig(parameters: GenerationParameters): SamplerConfig {
 
 const penalties = ["repetitionPenalty", "presencePenalty", "frequencyPenalty"] as const;
 
-/** True when a parameter makes the next token depend on the tokens before it. */
+/** True if a parameter makes the next token depend on earlier tokens. */
 export function hasPenalties(parameters: GenerationParameters): boolean {
   return penalties.some((name) => parameters[name] !== greedyParameters[name]);
 }
 
-/** The settings of penalties for the token that follows `tokens`. */
+/** The penalties for the token that follows `tokens`. */
 export function penaltyConfig(
   parameters: GenerationParameters,
   tokens: readonly number[],
@@ -37,7 +37,7 @@ export function penaltyConfig(
   };
 }
 
-/** The settings that let none of `tokens` be chosen. */
+/** The settings that exclude `tokens`. */
 export function noneOf(tokens: Uint32Array): Partial<SamplerConfig> {
   return {
     tokenBiasKeys: tokens,
@@ -45,7 +45,7 @@ export function noneOf(tokens: Uint32Array): Partial<SamplerConfig> {
   };
 }
 
-/** The settings that let only `tokens` be chosen. */
+/** The settings that allow only `tokens`. */
 export function onlyTokens(tokens: Uint32Array): Partial<SamplerConfig> {
   return {
     tokenBiasKeys: tokens,

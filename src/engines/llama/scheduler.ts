@@ -11,13 +11,13 @@ export type SequenceRunner = Pick<
   "decode" | "sample" | "logProbabilities" | "createSampler" | "truncate" | "copy"
 >;
 
-/** One answer with what it cost. */
+/** One answer with its cost. */
 export interface Generated {
   answer: Answer;
   usage: Usage;
 }
 
-/** Told of what an answer got. */
+/** Called with new text of an answer. */
 export type OnText = (delta: Omit<AnswerDelta, "choice">) => void;
 
 interface Waiting {
@@ -44,13 +44,12 @@ interface Slot {
 
 /**
  * Computes many answers at once in the parallel sequences of one context: each pass takes the
- * waiting tokens of every live sequence, then one token is chosen for each that is through its
- * own.
+ * waiting tokens of every live sequence, then one token is chosen for each sequence without waiting
+ * tokens.
  *
- * node-llama-cpp has a scheduler of its own; it starts the next pass before the sequence that was
- * sampled last has come back, and hands sequences over in the order they finish, which llama.cpp
- * then splits into several passes. Measured, it gives a third of the tokens per second at 16
- * sequences.
+ * node-llama-cpp has its own scheduler; it starts the next pass before the last sampled sequence is
+ * back, and passes sequences on in the order of their end, which llama.cpp then splits into several
+ * passes. It was measured to give a third of the tokens per second at 16 sequences.
  */
 export class Scheduler {
   readonly #runner: SequenceRunner;
@@ -80,7 +79,7 @@ export class Scheduler {
     });
   }
 
-  /** Takes nothing more and waits for the pass that is being computed. */
+  /** Takes no more requests and waits for the pass in work. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#running;
@@ -89,13 +88,13 @@ export class Scheduler {
   #start(): void {
     this.#running ??= this.#loop().finally(() => {
       this.#running = undefined;
-      // Asked between the loop's last look and its end.
+      // Called between the loop's last check and its end.
       if (this.#waiting.length > 0 && !this.#isClosed) this.#start();
     });
   }
 
   async #loop(): Promise<void> {
-    // Requests that arrive together are looked at together.
+    // Requests that arrive together are assigned together.
     await Promise.resolve();
     try {
       while (!this.#isClosed) {
@@ -240,7 +239,7 @@ export class Scheduler {
     live.resolve({ answer: generation.answer(), usage });
   }
 
-  /** Frees the slot; what its sequence holds stays, for prompts that begin alike. */
+  /** Frees the slot; its sequence keeps its state, for prompts with a common beginning. */
   #release(slot: Slot): void {
     slot.live?.sampler.dispose();
     slot.live = undefined;

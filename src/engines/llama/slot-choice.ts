@@ -1,33 +1,33 @@
-/** One sequence of the context, as far as choosing needs to know it. */
+/** One sequence of the context, as far as the choice needs it. */
 export interface SlotView {
   id: number;
   isFree: boolean;
   /** Tokens whose state the sequence holds. */
   cached: readonly number[];
-  /** Tokens that a live slot will hold before it answers, the cached ones included. */
+  /** Tokens that a live slot will hold before it answers, including cached ones. */
   planned: readonly number[];
 }
 
-/** Where a request goes, and what it can take over. */
+/** The slot of a request, and the state that it can take over. */
 export interface SlotChoice {
   slot: number;
-  /** Sequence to copy from first, where another one holds more of the prompt. */
+  /** Sequence to copy from first, if another one holds more of the prompt. */
   copyFrom?: number;
   /** Tokens of the prompt that need not be computed. */
   reused: number;
 }
 
-/** Fewer tokens are computed sooner than a sequence is copied. */
+/** Computing fewer tokens is faster than copying a sequence. */
 export const minCopiedTokens = 8;
 
 /**
- * How much of `held` tokens a prompt takes over. A block of the prompt of which only the first few
- * are held is computed whole, as it is where nothing is held: kernels round a block otherwise than
- * its parts.
+ * How much of `held` tokens a prompt takes over. A block of which only the first tokens are held is
+ * computed whole, as without any held tokens: kernels round a block differently from its parts.
  *
  * @example
  * reusedTokens(67, 200, 64); // 64
  * reusedTokens(67, 100, 64); // 67: the prompt ends before that block does
+ *
  */
 export function reusedTokens(held: number, promptTokens: number, blockTokens: number): number {
   const ofBlock = held % blockTokens;
@@ -36,7 +36,7 @@ export function reusedTokens(held: number, promptTokens: number, blockTokens: nu
   return isWhole && ofBlock < minCopiedTokens ? blockStart : held;
 }
 
-/** How many leading tokens two texts share. */
+/** Number of common leading tokens of two texts. */
 export function sharedPrefix(a: readonly number[], b: readonly number[]): number {
   const length = Math.min(a.length, b.length);
   let at = 0;
@@ -45,12 +45,12 @@ export function sharedPrefix(a: readonly number[], b: readonly number[]): number
 }
 
 /**
- * The slot for a prompt, or undefined when it should wait: either no slot is free, or a live one is
- * just computing a long prefix of this very prompt, which can be copied in a moment.
+ * The slot for a prompt, or undefined if it should wait: either no slot is free, or a live one is
+ * computing a long prefix of this very prompt, which can be copied soon.
  *
- * Live slots are kept contiguous from 0: llama.cpp computes only neighbouring sequences in one
- * go. Among the free slots below the highest live one, that which already holds most of the
- * prompt is taken.
+ * Live slots stay contiguous from 0, because llama.cpp computes only neighbouring sequences in one
+ * go. Among the free slots below the highest live one, the choice is the one that already holds
+ * most of the prompt.
  *
  * @param blockTokens as in `BatchLimits`.
  */
@@ -59,7 +59,7 @@ export function chooseSlot(
   prompt: readonly number[],
   blockTokens: number,
 ): SlotChoice | undefined {
-  // The last token is always computed: its output is the first token of the answer.
+  // The last token is always computed: its output gives the first token of the answer.
   const usable = prompt.length - 1;
   const held = (tokens: readonly number[]) => Math.min(usable, sharedPrefix(tokens, prompt));
   const reused = (tokens: number) => reusedTokens(tokens, prompt.length, blockTokens);
@@ -79,7 +79,7 @@ export function chooseSlot(
   return { slot: own.slot.id, reused: reused(own.score) };
 }
 
-/** The first slot of the highest score; there is at least one slot. */
+/** The first slot with the highest score; there is at least one slot. */
 function best(
   slots: readonly SlotView[],
   score: (slot: SlotView) => number,

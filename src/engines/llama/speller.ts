@@ -4,30 +4,30 @@ import type { SamplerConfig } from "./node-llama-cpp.ts";
 import { noneOf, onlyTokens } from "./sampling.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** Turns text that must follow into tokens, as the model itself would cut it. */
+/** Turns forced text into tokens, as the model itself would cut it. */
 export type Tokenize = (text: string) => readonly number[];
 
-/** What may come next. */
+/** The possible next tokens. */
 export type NextTokens =
-  /** These tokens and no others: nothing has to be asked of the model. */
+  /** These tokens and no others: the model is not consulted. */
   | { kind: "forced"; tokens: readonly number[] }
-  /** One that these settings of the sampler leave. */
+  /** One that these settings of the sampler allow. */
   | { kind: "choice"; settings: Partial<SamplerConfig> }
-  /** Too many to list: choose any, then look whether it `fits`. */
+  /** Too many to list: choose any, then check whether it `fits`. */
   | { kind: "open" }
   | { kind: "end" };
 
-/** How a chosen token stands to what may be written. */
+/** A chosen token's relation to the allowed texts. */
 export type Fit = "fits" | "refused" | "no-room";
 
-/** Up to so many different next bytes, the tokens that may follow are listed before choosing. */
+/** Up to this number of different next bytes, the allowed tokens are listed before the choice. */
 const maxListedBytes = 16;
-/** Tokens kept free beyond a fitting end: the model may cut the text otherwise than we do. */
+/** Tokens kept free beyond a fitting end: the model may cut the text differently. */
 const spareTokens = 2;
 
 /**
- * Spells one text of a grammar, token by token. Any cut of such a text into tokens is allowed, and
- * nothing else is. What can only be one text is written without asking the model.
+ * Spells one text of a grammar, token by token. Every cut of such a text into tokens is allowed,
+ * and nothing else. Forced text is written without consulting the model.
  */
 export class Speller {
   readonly #automaton: GrammarAutomaton;
@@ -36,7 +36,7 @@ export class Speller {
   readonly #ends: readonly number[];
   #state: GrammarState;
 
-  /** `ends` are the tokens with which a model may say that the text ends. */
+  /** `ends` are the tokens with which a model may end the text. */
   constructor(
     automaton: GrammarAutomaton,
     vocabulary: Vocabulary,
@@ -51,9 +51,9 @@ export class Speller {
   }
 
   /**
-   * What may come next.
+   * The possible next tokens.
    *
-   * @throws SluiceError `ANSWER_INVALID` when the model has no token for what must come.
+   * @throws SluiceError `ANSWER_INVALID` if the model has no token for the forced text.
    */
   next(): NextTokens {
     const forced = this.#forcedTokens();
@@ -65,7 +65,7 @@ export class Speller {
       : { kind: "choice", settings: this.settings() };
   }
 
-  /** The settings of the sampler that leave only tokens which may follow. */
+  /** The settings of the sampler that allow only valid next tokens. */
   settings(): Partial<SamplerConfig> {
     const known = settingsOf.get(this.#state);
     if (known !== undefined) return known;
@@ -82,7 +82,7 @@ export class Speller {
     return settings;
   }
 
-  /** Whether a token may come now, with room for an end of the text within `left` tokens. */
+  /** Whether a token is allowed now, with room for an end of the text within `left` tokens. */
   fit(token: number, left: number): Fit {
     const bytes = this.#vocabulary.bytes(token);
     if (bytes.length === 0) return this.#state.isEnd ? "fits" : "refused";
@@ -92,16 +92,16 @@ export class Speller {
     }
     const room = left - 1 - spareTokens;
     if (state.leastBytes <= room || this.#closingOf(state).length <= room) return "fits";
-    // What never had room for an end is written as far as it goes.
+    // A text that never had room for an end is written as far as it goes.
     return this.#closingOf(this.#state).length > left ? "fits" : "no-room";
   }
 
-  /** The tokens that bring the text to its nearest end. */
+  /** The tokens to the text's nearest end. */
   closing(): readonly number[] {
     return this.#closingOf(this.#state);
   }
 
-  /** Takes a token that fits; false when it ended the text. */
+  /** Takes a fitting token; false if it ended the text. */
   accept(token: number): boolean {
     const bytes = this.#vocabulary.bytes(token);
     if (bytes.length === 0) return false;
@@ -160,9 +160,8 @@ export class Speller {
   }
 
   /**
-   * The tokens of the text that must come now, whatever the model thinks. A last token that could
-   * grow (it ends in a letter, a digit or a space) is left to the model, so that words are cut as
-   * the model is used to.
+   * The tokens of the forced text. A last token that could grow (it ends in a letter, a digit or a
+   * space) is left to the model, so that words are cut in the model's usual way.
    */
   #forcedTokens(): readonly number[] {
     const { bytes: forced, state: reached } = this.#forcedBytes();
@@ -171,7 +170,7 @@ export class Speller {
     if (text === "") return [];
     const tokens = [...this.#tokenize(text)];
     const bytes = Buffer.concat(tokens.map((token) => this.#vocabulary.bytes(token)));
-    // A run that begins inside a character is not valid text; it is written byte by byte.
+    // A text that begins inside a character is not valid; it is written byte by byte.
     if (!bytes.equals(forced.subarray(0, bytes.length))) return [];
     const isWhole = bytes.length === forced.length && reached.isEnd && reached.frames.length === 0;
     if (!isWhole && /[\p{L}\p{N}\s]$/u.test(text)) tokens.pop();
@@ -191,7 +190,7 @@ export class Speller {
   }
 }
 
-/** Settings by state: answers to the same schema come through the same places. */
+/** Settings by state: answers to the same schema pass the same states. */
 const settingsOf = new WeakMap<GrammarState, Partial<SamplerConfig>>();
 
 function othersThan(tokens: ReadonlySet<number>, size: number): Uint32Array {
@@ -200,7 +199,7 @@ function othersThan(tokens: ReadonlySet<number>, size: number): Uint32Array {
   return others;
 }
 
-/** The byte that must come, or undefined where several may. */
+/** The forced next byte, or undefined if several are possible. */
 function onlyByte({ frames }: GrammarState): number | undefined {
   let only: number | undefined;
   for (const { part } of frames) {
@@ -213,7 +212,7 @@ function onlyByte({ frames }: GrammarState): number | undefined {
   return only;
 }
 
-/** About how many bytes may come next. */
+/** Roughly how many next bytes are possible. */
 function nextByteCount({ frames }: GrammarState): number {
   return frames.reduce(
     (count, { part }) =>

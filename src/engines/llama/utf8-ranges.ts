@@ -1,4 +1,4 @@
-/** Bytes from `from` up to and with `to`. */
+/** Bytes from `from` up to and including `to`. */
 export interface ByteRange {
   from: number;
   to: number;
@@ -8,12 +8,12 @@ const lastOfLength = [0x7f, 0x7ff, 0xffff, 0x10ffff];
 const surrogates = { from: 0xd800, to: 0xdfff };
 
 /**
- * The UTF-8 encodings of a range of code points, as alternatives of byte ranges one after another.
+ * The UTF-8 encodings of a range of code points, as alternatives of consecutive byte ranges.
  * Surrogates, which have no encoding, are left out.
  *
- * The range is cut until all encodings of a piece have the same length and each byte of them is a
- * full range of its own (the method of Ken Thompson's grep, as Russ Cox describes it in "Regular
- * Expression Matching in the Wild", 2010).
+ * The range is cut until all encodings of a piece have the same length and each byte of them has a
+ * full range (the method of Ken Thompson's grep, as Russ Cox describes it in "Regular Expression
+ * Matching in the Wild", 2010).
  */
 export function utf8Ranges(from: number, to: number): ByteRange[][] {
   if (from > to) return [];

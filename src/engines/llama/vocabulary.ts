@@ -1,10 +1,10 @@
-/** What a tokenizer is asked once for each of its tokens. */
+/** The facts of a tokenizer, read once for each of its tokens. */
 export interface TokenSource {
   /** Number of tokens. */
   size: number;
-  /** How words are cut: `bpe` and `spm` are known, others cannot be spelled by bytes. */
+  /** How words are cut: `bpe` and `spm` are supported, others cannot be spelled by bytes. */
   kind: string;
-  /** A token as the file has it. */
+  /** A token as in the file. */
   text(token: number): string | undefined;
   /** Bit field of llama.cpp: 4 normal, 8 control, 16 user-defined, 32 byte. */
   attributes(token: number): number;
@@ -17,8 +17,8 @@ const userDefinedAttribute = 16;
 const byteAttribute = 32;
 
 /**
- * The tokens of a model as bytes. A character may be cut in two by tokens, so text is put together
- * from bytes and never from the tokens' own texts.
+ * The tokens of a model as bytes. Tokens may cut a character in two, so text is assembled from
+ * bytes and never from the tokens' own texts.
  */
 export class Vocabulary {
   readonly size: number;
@@ -39,7 +39,7 @@ export class Vocabulary {
     return this.#source.isEnd(token);
   }
 
-  /** The bytes that a token stands for; none for control tokens. */
+  /** The bytes of a token; none for control tokens. */
   bytes(token: number): Uint8Array {
     let bytes = this.#bytes[token];
     if (bytes === undefined) {
@@ -49,13 +49,13 @@ export class Vocabulary {
     return bytes;
   }
 
-  /** A token by itself, for people: part of a character becomes U+FFFD. */
+  /** A single token for people: part of a character becomes U+FFFD. */
   text(token: number): string {
     const bytes = this.bytes(token);
     return bytes.length > 0 ? Buffer.from(bytes).toString() : (this.#source.text(token) ?? "");
   }
 
-  /** The token that is this one byte, where there is one. */
+  /** The token of one byte, if there is one. */
   byteToken(byte: number): number | undefined {
     if (this.#byteTokens === undefined) {
       this.#byteTokens = new Map();
@@ -86,7 +86,7 @@ export class Vocabulary {
     return this.#lineEnds;
   }
 
-  /** The tokens that stand for text, in the order of their bytes. */
+  /** The tokens with text, in the order of their bytes. */
   sorted(): Int32Array {
     if (this.#sorted === undefined) {
       const tokens: number[] = [];
@@ -124,7 +124,7 @@ export class Vocabulary {
 }
 
 /**
- * Byte-level BPE writes each byte as one printable character: those that Latin-1 can print stand
+ * Byte-level BPE writes each byte as one printable character: printable characters of Latin-1 stand
  * for themselves, the others are moved to U+0100 and up, in order.
  *
  * Source: Radford et al., "Language models are unsupervised multitask learners", 2019 (GPT-2).

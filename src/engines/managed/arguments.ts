@@ -1,18 +1,19 @@
 import { SluiceError } from "../../foundation/errors.ts";
 
-/** An argument that Sluice gives where the job does not. */
+/** Sluice's value for an argument that the job does not set. */
 export interface DefaultArgument {
-  /** The flag, and the other names that it has; the first is what is given. */
+  /** The flag and its other names; the first one is used. */
   flags: readonly [string, ...string[]];
   /** Undefined: the argument is left out. */
   value: string | number | undefined;
 }
 
 /**
- * The defaults that `args` do not set themselves, followed by `args`.
+ * The defaults that `args` do not set, followed by `args`.
  *
  * @example
  * withDefaults(["-c=1024"], [{ flags: ["-c", "--ctx-size"], value: 2048 }]); // ["-c=1024"]
+ *
  */
 export function withDefaults(
   args: readonly string[],
@@ -22,7 +23,7 @@ export function withDefaults(
   return [...given.flatMap(({ flags, value }) => [flags[0], String(value)]), ...args];
 }
 
-/** The value that `args` give a flag last, as `--flag value` or `--flag=value`. */
+/** The last value of a flag in `args`, as `--flag value` or `--flag=value`. */
 export function argumentValue(
   args: readonly string[],
   flags: readonly string[],
@@ -34,7 +35,7 @@ export function argumentValue(
 }
 
 /**
- * Refuses arguments that are Sluice's own to give.
+ * Refuses arguments that only Sluice may set.
  *
  * @param reserved flags, each with what to do instead.
  * @throws SluiceError `JOB_INVALID`.
@@ -58,7 +59,7 @@ function names(args: readonly string[], flags: readonly string[]): boolean {
   return args.some((arg) => flags.includes(flagOf(arg)));
 }
 
-/** As it is written in manuals: vLLM takes underscores for dashes. */
+/** As manuals write it: vLLM takes underscores for dashes. */
 function flagOf(arg: string): string {
   const [flag = ""] = arg.split("=", 1);
   return flag.startsWith("--") ? flag.replaceAll("_", "-") : flag;

@@ -16,7 +16,7 @@ import {
 
 const { unsupportedPolicies } = openaiDescription;
 
-/** What both are: a server of its own for each worker, asked as engine `openai` asks any. */
+/** Common to both: each worker has its own server, with requests like those of engine `openai`. */
 const common = {
   unsupportedPolicies,
   maxNewTokens: null,
@@ -33,7 +33,7 @@ const common = {
     limits.workerReadyTimeoutMs + loadTimeoutMs,
 };
 
-/** What is known of engine `llama-server` without opening it. */
+/** The description of engine `llama-server`. */
 export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> = {
   ...common,
   open: async (options, context) => (await import("./open.ts")).openLlamaServer(options, context),
@@ -64,7 +64,7 @@ export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> 
   },
 };
 
-/** What is known of engine `vllm` without opening it. */
+/** The description of engine `vllm`. */
 export const vllmDescription: EngineDescription<VllmModelOptions> = {
   ...common,
   seesImages: true,
@@ -84,7 +84,7 @@ export const vllmDescription: EngineDescription<VllmModelOptions> = {
   },
 };
 
-/** A program without a slash is looked for on PATH. */
+/** A program without a slash is searched on PATH. */
 function withAbsolutePaths<Options extends ManagedModelOptions>(
   options: Options,
   absolute: MakeAbsolute,

@@ -5,10 +5,10 @@ import type { ServerClient } from "./server-client.ts";
 import type { ServerFacts } from "./server-launch.ts";
 import type { ServerProcess } from "./server-process.ts";
 
-/** How long the end of a server that no longer answers is waited for, before it is ended. */
+/** Wait for the end of a server that no longer answers, before it is ended. */
 const serverEndNoticeMs = 5000;
 
-/** What a server that died may seem to be, to one of its requests. */
+/** Errors of requests that a dead server may cause. */
 const symptoms = new Set([
   "CONNECTION_LOST",
   "RESPONSE_MALFORMED",
@@ -16,7 +16,7 @@ const symptoms = new Set([
   "ENDPOINT_DOWN",
 ]);
 
-/** A server that is ready, with the engine that asks it. */
+/** A server that is ready, with the engine that uses it. */
 export class LiveServer {
   readonly facts: ServerFacts;
   readonly engine: Engine;
@@ -40,7 +40,7 @@ export class LiveServer {
     this.#clock = clock;
   }
 
-  /** Notes that it is gone: all requests that it holds are rejected. */
+  /** Records its end: all its requests are rejected. */
   async die(how: string): Promise<SluiceError> {
     const last = this.process.lines.at(-1);
     const detail = `${how}${last === undefined ? "" : `; its last line: ${last}`}`;
@@ -50,8 +50,8 @@ export class LiveServer {
   }
 
   /**
-   * The server's death, where that is what is behind a failure of one of its requests. A server
-   * that is ill and does not end is ended.
+   * The server's death, if it is behind a failed request. A server that is ill and does not end is
+   * ended.
    */
   async deathBehind(failure: unknown): Promise<SluiceError | undefined> {
     const isSymptom = failure instanceof SluiceError && symptoms.has(failure.code);
@@ -64,7 +64,7 @@ export class LiveServer {
     return this.#death;
   }
 
-  /** Ends the server with all that asks it. */
+  /** Ends the server and the engine that uses it. */
   async close(): Promise<void> {
     await Promise.all([this.#letGo(), this.process.stop()]);
   }

@@ -14,12 +14,12 @@ import { ServerClient } from "./server-client.ts";
 import type { ServerFacts, ServerLaunch } from "./server-launch.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
 
-/** Ports tried in a row for a managed server, where others take them first. */
+/** Most ports to try in a row for a managed server, if others take them first. */
 const maxServerPorts = 5;
 
-/** Where a server answers, and what it said of itself. */
+/** The address of a server, and its facts. */
 export interface ServerAddress {
-  /** Up to and with `/v1`. */
+  /** Up to and including `/v1`. */
   baseUrl: string;
   key: string;
   facts: ServerFacts;
@@ -28,7 +28,7 @@ export interface ServerAddress {
 export interface ManagedEngineOptions {
   launch: ServerLaunch;
   context: Pick<EngineContext, "clock" | "random" | "logger" | "environment">;
-  /** Opens the engine that asks a server. */
+  /** Opens the engine that uses a server. */
   openEngine(address: ServerAddress): Promise<Engine>;
   spawn?: Spawn;
   /** Default: any free one. */
@@ -36,11 +36,11 @@ export interface ManagedEngineOptions {
 }
 
 /**
- * Starts a server and opens an engine that asks it. When the server dies, every request that it
- * held is rejected with `ENGINE_DIED`; the next `infer` starts it again, after a growing wait. The
- * server ends with this process, in whichever way that does.
+ * Starts a server and opens an engine that uses it. When the server dies, all its requests are
+ * rejected with `ENGINE_DIED`; the next `infer` starts it again, after a growing wait. The server
+ * ends with this process, however that ends.
  *
- * @throws SluiceError `ENGINE_START_FAILED` with its last lines where the server ends before it
+ * @throws SluiceError `ENGINE_START_FAILED` with its last lines if the server ends before it
  *   answers, or does not answer within `loadTimeoutMs`.
  */
 export async function openManagedEngine(options: ManagedEngineOptions): Promise<Engine> {
@@ -49,10 +49,10 @@ export async function openManagedEngine(options: ManagedEngineOptions): Promise<
   return engine;
 }
 
-/** The address at which managed servers listen: nobody else's machine can ask them. */
+/** The address at which managed servers listen: other machines cannot reach them. */
 const serverHost = "127.0.0.1";
 
-/** A port that nothing listens on at this moment. Another process may take it in the next. */
+/** A port that is free at this moment. Another process may take it in the next. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, serverHost);
   await once(server, "listening");
@@ -67,7 +67,7 @@ class ManagedEngine implements Engine {
   readonly #options: ManagedEngineOptions;
   readonly #redact: (text: string) => string;
   readonly #lives: Restarting<LiveServer>;
-  /** What asks the server, or asked the one that died last. */
+  /** The engine that uses the server, or used the last one that died. */
   #inner: Engine | undefined;
   #facts: Readonly<Record<string, Json>> = {};
 
@@ -169,16 +169,16 @@ class ManagedEngine implements Engine {
   }
 }
 
-/** Which requests must carry: on a machine of many, others reach the port as well. */
+/** Requests must carry it: on a shared machine, other users reach the port as well. */
 function newKey(random: EngineContext["random"]): string {
   const digits = Array.from({ length: 4 }, () => Math.floor(random.next() * 2 ** 32));
   return digits.map((digit) => digit.toString(16).padStart(8, "0")).join("");
 }
 
-/** Between two looks at a server that is loading. */
+/** Time between two checks of a loading server. */
 const serverHealthIntervalMs = 200;
 
-/** Between two lines of progress of a server that is loading. */
+/** Time between two lines of progress of a loading server. */
 const serverProgressIntervalMs = 5000;
 
 /** A server that was started and does not answer yet. */
@@ -188,13 +188,13 @@ interface LoadingServer {
   client: ServerClient;
   clock: Clock;
   logger: Logger;
-  /** Gives the waiting up. */
+  /** Cancels the wait. */
   signal: AbortSignal;
 }
 
-/** Another port may do, or another moment. */
+/** Another port may work, or another moment. */
 class ServerEndedEarly extends EndedEarly {
-  /** Whether something else has its port. */
+  /** Whether another program has its port. */
   readonly isPortTaken: boolean;
 
   constructor(name: string, how: string, lines: readonly string[]) {
@@ -206,8 +206,7 @@ class ServerEndedEarly extends EndedEarly {
 const portTaken = /address already in use|EADDRINUSE|couldn't bind|could not bind|failed to bind/i;
 
 /**
- * Waits until a server answers, showing its last line now and then, and gives what it says of
- * itself.
+ * Waits until a server answers, shows its last line from time to time, and returns its facts.
  *
  * @throws ServerEndedEarly; SluiceError `ENGINE_START_FAILED` after `loadTimeoutMs`; the signal's
  *   reason.
@@ -223,7 +222,7 @@ async function untilReady(server: LoadingServer): Promise<ServerFacts> {
       throw new ServerEndedEarly(launch.name, how, process.lines);
     }
     const facts = (await client.health()) === "well" ? await launch.readFacts(client) : undefined;
-    // Whoever answered on this port, it was not ours if that has ended meanwhile.
+    // If ours has ended meanwhile, another server answered on this port.
     if (facts !== undefined && process.isRunning) return facts;
     const nowMs = clock.monotonic();
     const seconds = Math.round((nowMs - startedMs) / 1000);

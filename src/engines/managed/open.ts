@@ -18,17 +18,17 @@ import { llamaServerFacts, vllmFacts } from "./server-facts.ts";
 import type { ServerLaunch } from "./server-launch.ts";
 import { argumentsOf, commandOf, findServerProgram } from "./server-programs.ts";
 
-/** Requests that wait at a server for each that it computes: it begins the next without asking. */
+/** Waiting requests at a server for each one in work: it begins the next without a round trip. */
 const waitingShare = 0.25;
 
-/** Where the inner engine finds the key; the server takes it from a variable of its own. */
+/** Where the inner engine finds the key; the server takes it from another variable. */
 const innerKeyVariable = "SLUICE_SERVER_KEY";
 
 /**
  * Opens the engine `llama-server`: the program of llama.cpp, started with a GGUF model, which is
- * fetched where it is not here.
+ * fetched if it is missing.
  *
- * @param freeBytes memory that its context may take a share of, where no GPU has it.
+ * @param freeBytes memory of which its context may take a share, without a GPU.
  * @throws SluiceError `PROGRAM_MISSING`; as `resolveModel` and `openManagedEngine`.
  */
 export async function openLlamaServer(
@@ -50,7 +50,7 @@ export async function openLlamaServer(
     { flags: ["--cache-reuse"], value: 64 },
     { flags: ["-t", "--threads"], value: options.threads },
     { flags: ["-ngl", "--gpu-layers", "--n-gpu-layers"], value: options.gpuLayers },
-    // What a request does not say is to mean the same for every engine.
+    // Absent parameters of a request must mean the same for every engine.
     { flags: ["--top-k"], value: 0 },
     { flags: ["--min-p"], value: 0 },
   ]);
@@ -61,7 +61,7 @@ export async function openLlamaServer(
 const slotFlags = ["-np", "--parallel", "--n-parallel"] as const;
 const contextFlags = ["-c", "--ctx-size"] as const;
 
-/** Requests at once and tokens of each: as the job says, else as many as there is memory for. */
+/** Requests in flight, and tokens of each: as in the job, else as much as fits into memory. */
 async function shapeOf(
   options: LlamaServerModelOptions,
   modelPath: string,
@@ -86,12 +86,12 @@ async function shapeOf(
   return fitting;
 }
 
-/** A file of a kind that only the server reads says nothing here of its memory. */
+/** The memory of a file that only the server reads is unknown here. */
 async function metadataOf(modelPath: string): Promise<GgufMetadata> {
   return readGgufMetadata(modelPath).catch(() => ({}));
 }
 
-/** Whether the context lies in the memory of a GPU, to which the server sees. */
+/** Whether the context is in the memory of a GPU, which the server manages. */
 function isOnGpu(
   { gpuLayers }: LlamaServerModelOptions,
   environment: EngineContext["environment"],
@@ -110,7 +110,7 @@ export async function openVllm(options: VllmModelOptions, context: EngineContext
   const args = withDefaults(argumentsOf(options), [
     { flags: ["--max-num-seqs"], value: sequences },
     { flags: ["--max-model-len"], value: contextTokens },
-    // What a request does not say is to mean the same for every model.
+    // Absent parameters of a request must mean the same for every model.
     { flags: ["--generation-config"], value: "vllm" },
     // Otherwise it writes a line for each request.
     { flags: ["--uvicorn-log-level"], value: "warning" },
@@ -124,9 +124,9 @@ export async function openVllm(options: VllmModelOptions, context: EngineContext
   });
 }
 
-/** What differs between the two. */
+/** The differences between the two. */
 interface OwnLaunch extends Pick<ServerLaunch, "keyVariable" | "readFacts"> {
-  /** Arguments that name the model. */
+  /** Arguments for the model. */
   model: string[];
   args: string[];
   weights: Record<string, Json>;
@@ -159,7 +159,7 @@ async function openWith(
   });
 }
 
-/** The GPUs that a server is to see; those that its worker was given go before the job's. */
+/** The GPUs for a server; those of its worker override those of the job. */
 function deviceVariables(
   devices: ManagedModelOptions["devices"],
   environment: EngineContext["environment"],
@@ -168,7 +168,7 @@ function deviceVariables(
   return Object.fromEntries(visibilityVariables.map((name) => [name, devices.join(",")]));
 }
 
-/** The server is asked as any that is compatible with OpenAI's. */
+/** Requests go to the server as to any OpenAI-compatible one. */
 function openInner(
   options: ManagedModelOptions,
   { baseUrl, key, facts }: ServerAddress,
@@ -183,6 +183,6 @@ function openInner(
     ...{ baseUrl, apiKeyEnv: innerKeyVariable, maxInFlight },
     ...{ maxBatchRows, extraBody, timeoutMs, maxEndpointDownMs, structuredOutput },
   });
-  // Without the variables of the worker: no proxy is to be asked, and no other key sent.
+  // Without the variables of the worker: no proxy is used, and no other key sent.
   return openOpenai(asked, { ...context, environment: { [innerKeyVariable]: key } });
 }

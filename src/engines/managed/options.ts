@@ -7,13 +7,13 @@ const count = z.int().min(1);
 
 const command = setting(
   "operation",
-  "Program that is started: a name on PATH, a path, or a list of it and its first arguments",
+  "Program to start: a name on PATH, a path, or a list with its first arguments",
   z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]).optional(),
 );
 
 const args = setting(
   "operation",
-  "Further arguments of the server; they win over those that Sluice gives",
+  "Further arguments of the server; they override those of Sluice",
   z.array(z.union([z.string(), z.number()])).default([]),
 );
 
@@ -22,7 +22,7 @@ const { maxBatchRows, extraBody, timeoutMs, maxEndpointDownMs } = openaiModel.sh
 const asking = {
   maxInFlight: setting(
     "operation",
-    "Requests with a server at once; default: what it computes at once and a quarter more",
+    "Requests in flight to a server; default: its parallel requests and a quarter more",
     count.max(limits.maxInFlight).optional(),
   ),
   maxBatchRows,
@@ -31,7 +31,7 @@ const asking = {
   maxEndpointDownMs,
   loadTimeoutMs: setting(
     "operation",
-    "Time a server may take until it answers, downloads of its own included",
+    "Longest time until a server answers, including its own downloads",
     count.max(limits.maxServerLoadTimeoutMs).default(limits.serverLoadTimeoutMs),
   ),
 };
@@ -39,13 +39,13 @@ const asking = {
 const structuredOutput = (own: "grammar" | "structured-outputs") =>
   setting(
     "operation",
-    "How the server is asked to keep to a schema; none: answers are only checked",
+    "How the server is asked to follow a schema; none: answers are only checked",
     z.enum(["response-format", "grammar", "structured-outputs", "none"]).default(own),
   );
 
 const devices = setting(
   "operation",
-  "GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows",
+  "GPUs to use, by number or UUID; default: all in CUDA_VISIBLE_DEVICES",
   z
     .array(z.union([z.int().min(0), z.string().min(1)]))
     .min(1)
@@ -54,7 +54,7 @@ const devices = setting(
 
 /** `model` of a job with engine `llama-server`. */
 export const llamaServerModel = z.strictObject({
-  engine: z.literal("llama-server").describe("What answers requests"),
+  engine: z.literal("llama-server").describe("The engine that answers requests"),
   name: z.string().describe("A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf"),
   command,
   args,
@@ -63,9 +63,7 @@ export const llamaServerModel = z.strictObject({
     "Requests computed at once; default 32",
     count.max(256).optional(),
   ),
-  contextTokens: count
-    .optional()
-    .describe("Tokens of prompt and answer a request may have; default 2048"),
+  contextTokens: count.optional().describe("Most tokens of prompt and answer; default 2048"),
   threads: setting("operation", "CPU threads of the server; default: its own", count.optional()),
   gpuLayers: setting(
     "operation",
@@ -79,8 +77,8 @@ export const llamaServerModel = z.strictObject({
 
 /** `model` of a job with engine `vllm`. */
 export const vllmModel = z.strictObject({
-  engine: z.literal("vllm").describe("What answers requests"),
-  name: z.string().describe("A model on the Hugging Face hub, as owner/repo, or a folder"),
+  engine: z.literal("vllm").describe("The engine that answers requests"),
+  name: z.string().describe("A model on the Hugging Face hub, such as owner/repo, or a folder"),
   command,
   args,
   sequences: setting(
@@ -90,7 +88,7 @@ export const vllmModel = z.strictObject({
   ),
   contextTokens: count
     .optional()
-    .describe("Tokens of prompt and answer a request may have; default: the model's"),
+    .describe("Most tokens of prompt and answer; default: the model's"),
   devices,
   ...asking,
   structuredOutput: structuredOutput("structured-outputs"),

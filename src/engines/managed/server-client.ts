@@ -2,10 +2,10 @@ import { Agent, request } from "node:http";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 
-/** Characters of what a managed server says of itself. */
+/** Most characters of a managed server's facts. */
 const maxServerReplyChars = 4 * 1024 * 1024;
 
-/** Asks a server on this machine about itself. */
+/** Reads the facts of a server on this machine. */
 export class ServerClient {
   readonly #origin: string;
   readonly #headers: Record<string, string>;
@@ -17,7 +17,7 @@ export class ServerClient {
     this.#headers = { authorization: `Bearer ${key}` };
   }
 
-  /** The JSON at a path; undefined where there is none, whatever the reason. */
+  /** The JSON at a path; undefined if there is none, whatever the reason. */
   async json(path: string): Promise<Json | undefined> {
     try {
       const { status, text } = await this.#get(path);
@@ -27,7 +27,7 @@ export class ServerClient {
     }
   }
 
-  /** `unknown`: it takes long to say, as one that is busy does. */
+  /** `unknown`: the answer takes long, as from a busy server. */
   async health(): Promise<"well" | "ill" | "unknown"> {
     try {
       return (await this.#get("/health")).status === 200 ? "well" : "ill";

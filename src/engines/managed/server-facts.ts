@@ -3,8 +3,8 @@ import type { ServerClient } from "./server-client.ts";
 import type { ServerFacts } from "./server-launch.ts";
 
 /**
- * What a llama-server says of itself: `/v1/models` and `/props`, which it shows only to who has the
- * key, so that one that another process started on the same port is not taken for ours.
+ * The facts of a llama-server, from `/v1/models` and `/props`. They need the key, so that a server
+ * of another process on the same port is not mistaken for ours.
  */
 export async function llamaServerFacts(client: ServerClient): Promise<ServerFacts | undefined> {
   const model = await firstModel(client);
@@ -19,7 +19,7 @@ export async function llamaServerFacts(client: ServerClient): Promise<ServerFact
   };
 }
 
-/** The same of vLLM: `/v1/models`, which needs the key, and `/version`. */
+/** The same for vLLM: `/v1/models`, which needs the key, and `/version`. */
 export async function vllmFacts(
   client: ServerClient,
   sequences: number | undefined,

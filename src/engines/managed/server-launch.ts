@@ -3,28 +3,28 @@ import type { ServerClient } from "./server-client.ts";
 
 /** How a server is started, whichever it is. */
 export interface ServerLaunch {
-  /** As the job calls the engine. */
+  /** The engine's name in a job. */
   name: string;
-  /** The program and its arguments, the address left out. */
+  /** The program and its arguments, without the address. */
   command: readonly [string, ...string[]];
-  /** Variables that it gets beside those of the worker. */
+  /** Its variables besides those of the worker. */
   environment: Readonly<Record<string, string>>;
-  /** The variable that it takes the key from with which it is to be asked. */
+  /** The variable from which it takes the key for its requests. */
   keyVariable: string;
-  /** What it says of itself once it is ready; undefined where it is not, or is not ours. */
+  /** Its facts once it is ready; undefined if it is not ready, or not ours. */
   readFacts(client: ServerClient): Promise<ServerFacts | undefined>;
   loadTimeoutMs: number;
   /** For the manifest, with the server's own facts. */
   choices: Readonly<Record<string, Json>>;
 }
 
-/** What a server says of itself. */
+/** A server's facts. */
 export interface ServerFacts {
-  /** What requests are to call the model. */
+  /** The model's name in requests. */
   modelName: string;
   version: string | null;
-  /** Requests that it computes at once, where that is known. */
+  /** Requests that it computes at once, if known. */
   slots?: number | undefined;
-  /** Tokens that a request may have. */
+  /** Most tokens of a request. */
   contextTokens?: number | undefined;
 }

@@ -5,7 +5,7 @@ import { type LeashEnd, startLeashed } from "../../foundation/leashed-process.ts
 import { limits } from "../../foundation/limits.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 
-/** Characters of a line of a managed server that are kept. */
+/** Characters to keep of a line of a managed server. */
 export const maxServerLineChars = 1000;
 
 /** How a server is started. */
@@ -14,17 +14,17 @@ export interface ServerProcessOptions {
   command: readonly [string, ...string[]];
   /** The whole environment of the server. */
   environment: Readonly<Record<string, string | undefined>>;
-  /** Takes secrets out of what it writes. */
+  /** Removes secrets from its output. */
   redact: (text: string) => string;
   clock: Clock;
   spawn?: Spawn;
 }
 
-/** A server that runs as a child of this process and does not outlive it. */
+/** A server that runs as a child of this process and ends with it. */
 export interface ServerProcess {
-  /** The last lines that it wrote, to either stream. */
+  /** Its last lines on either stream. */
   readonly lines: readonly string[];
-  /** Resolves once it is gone, with all that it started. */
+  /** Resolves once it is gone, with everything that it started. */
   readonly ended: Promise<LeashEnd>;
   /** False once it is gone. */
   readonly isRunning: boolean;
@@ -34,7 +34,7 @@ export interface ServerProcess {
   kill(): void;
 }
 
-/** Starts a server. What it writes is kept to explain its end, and is not logged: it is much. */
+/** Starts a server. Its output is kept to explain its end, and is too much for the log. */
 export function startServerProcess(options: ServerProcessOptions): ServerProcess {
   const { command, environment, redact, clock, spawn } = options;
   const [program, ...args] = command;
@@ -71,7 +71,7 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
   };
 }
 
-/** Bars of progress are drawn anew on one line, after a carriage return: each counts as a line. */
+/** Progress bars are drawn again on one line, after a carriage return: each counts as a line. */
 function readLines(stream: Readable, onLine: (line: string) => void): void {
   let pending = "";
   const take = (line: string) => {

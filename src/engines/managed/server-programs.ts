@@ -5,7 +5,7 @@ import { refuseSecrets } from "../secrets.ts";
 import { argumentValue, refuseArguments } from "./arguments.ts";
 import type { ManagedModelOptions } from "./options.ts";
 
-/** How the program of each engine is got. */
+/** How to get the program of each engine. */
 const installHints: Readonly<Record<ManagedModelOptions["engine"], string>> = {
   "llama-server":
     "install llama.cpp, as by brew install llama.cpp, or name its program with model.command",
@@ -16,7 +16,7 @@ const addressHint = "leave it out: the server listens on 127.0.0.1, on a port th
 const keyHint = "leave it out: each server gets a key of its own";
 const nameHint = "say it by model.name";
 
-/** Arguments that Sluice gives itself. */
+/** Arguments that only Sluice sets. */
 const reserved: Readonly<Record<ManagedModelOptions["engine"], Readonly<Record<string, string>>>> =
   {
     "llama-server": {
@@ -55,7 +55,7 @@ export function argumentsOf({ args }: ManagedModelOptions): string[] {
 }
 
 /**
- * Refuses a command line that cannot be, and options that hold a secret.
+ * Refuses an impossible command line, and options that contain a secret.
  *
  * @throws SluiceError `JOB_INVALID`.
  */
@@ -84,7 +84,7 @@ const parallelFlags = [
 ];
 
 /**
- * GPUs that one vLLM takes, by its arguments.
+ * The GPUs of one vLLM, by its arguments.
  *
  * @throws SluiceError `JOB_INVALID` if one of them is not a number.
  */

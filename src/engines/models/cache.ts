@@ -6,9 +6,9 @@ import { jsonObjectIn } from "../../foundation/json.ts";
 import type { ModelReference } from "./model-reference.ts";
 import { fileBytes } from "./part-file.ts";
 
-/** What the cache knows of a model that lies in it. Stored as `model.json` beside the file. */
+/** The cache's record of a model. Stored as `model.json` beside the file. */
 export interface CacheRecord {
-  /** The name it was asked by. */
+  /** The name by which it was requested. */
   name: string;
   file: string;
   bytes: number;
@@ -17,17 +17,17 @@ export interface CacheRecord {
   source: string;
 }
 
-/** A model that can be downloaded, so anything but a plain path. */
+/** A model that can be downloaded: anything except a plain path. */
 export type RemoteReference = Exclude<ModelReference, { kind: "path" }>;
 
-/** Where things of one model lie in the cache. */
+/** The places of one model's files in the cache. */
 export interface CachePlace {
   directory: string;
   file: string;
   record: string;
-  /** Held while something is fetched or removed; outside the directory, which may be removed. */
+  /** Held while the model is fetched or removed; outside the directory, which may be removed. */
   lock: string;
-  /** What the catalog pins; a cached file with another digest does not count. */
+  /** The catalog's digest; a cached file with another one does not count. */
   sha256?: string;
 }
 
@@ -36,7 +36,7 @@ export function modelsDirectory(homeDirectory: string): string {
   return join(homeDirectory, "models");
 }
 
-/** Where a model lies, whether it is there or not: by name for the catalog, else by digest. */
+/** The place of a model, whether it exists or not: by name for the catalog, else by digest. */
 export function cachePlace(homeDirectory: string, reference: RemoteReference): CachePlace {
   const folder =
     reference.kind === "catalog"
@@ -58,7 +58,7 @@ function canonicalName(reference: RemoteReference): string {
   return `hf:${reference.repository}@${reference.revision}/${reference.file}`;
 }
 
-/** The record of a model that lies whole in the cache; undefined where it does not. */
+/** The record of a complete model in the cache; undefined if it is missing or incomplete. */
 export async function readCached(place: CachePlace): Promise<CacheRecord | undefined> {
   const record = await readRecord(place.record);
   if (record === undefined || record.sha256 !== (place.sha256 ?? record.sha256)) return undefined;
@@ -67,7 +67,7 @@ export async function readCached(place: CachePlace): Promise<CacheRecord | undef
 
 async function readRecord(path: string): Promise<CacheRecord | undefined> {
   try {
-    // A damaged record says no more than none: the model is fetched again.
+    // A damaged record counts as none: the model is fetched again.
     return jsonObjectIn(await readFile(path, "utf8")) as CacheRecord | undefined;
   } catch (error) {
     const absent = ["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "");
@@ -111,7 +111,7 @@ export async function preparePlace(place: CachePlace): Promise<void> {
   await mkdir(place.directory, { recursive: true });
 }
 
-/** Removes the folder of a model of which nothing came. */
+/** Removes the folder of a model that was never fetched. */
 export async function tidyPlace(place: CachePlace): Promise<void> {
   try {
     await rmdir(place.directory);
@@ -122,7 +122,10 @@ export async function tidyPlace(place: CachePlace): Promise<void> {
   }
 }
 
-/** Removes all of a model, also what a broken download left; the bytes that are free again. */
+/**
+ * Removes all files of a model, including those of an interrupted download; returns the freed
+ * bytes.
+ */
 export async function clearPlace(place: CachePlace): Promise<number> {
   let bytes = 0;
   try {
@@ -137,7 +140,7 @@ export async function clearPlace(place: CachePlace): Promise<number> {
   return bytes;
 }
 
-/** Names what the file system refused while the cache was written. */
+/** Names the refusal of the file system while the cache was written. */
 export function cacheError(error: unknown, directory: string): unknown {
   const { code, syscall } = error as NodeJS.ErrnoException;
   if (error instanceof SluiceError || syscall === undefined || code === undefined) return error;

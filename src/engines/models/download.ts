@@ -15,13 +15,13 @@ import { backoffMs, parseRetryAfter } from "../../foundation/retry.ts";
 import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
 import { discardPart, PartFile } from "./part-file.ts";
 
-/** Beside a part file: which file of which server it is the beginning of. */
+/** Beside a part file: the server and the file that it is the beginning of. */
 interface PartNote {
   url: string;
   etag?: string;
 }
 
-/** One step of a download: it ended, it broke and may go on, or it must begin again. */
+/** The outcome of one step of a download: finished, interrupted, or to begin again. */
 type Step =
   | { next: "end"; outcome: FetchOutcome }
   | { next: "retry"; reason: string; retryAfterMs?: number; noConnection?: boolean }
@@ -32,13 +32,13 @@ const downloadTimes = {
   stallTimeoutMs: limits.modelStallTimeoutMs,
 };
 
-/** How a connection ends that had been made. */
+/** How an established connection ends. */
 const brokenCodes: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
 
 /**
- * Downloads one file into `task.part`, from where an earlier try ended if the server still has the
- * same file. A connection that breaks is made again, as long as bytes come; one that cannot be made
- * at all ends the download at once, so that the next mirror gets its turn.
+ * Downloads one file into `task.part`, from the end of an earlier try if the server still has the
+ * same file. An interrupted connection is made again as long as bytes arrive; a failed connection
+ * ends the download at once, so that the next mirror gets its turn.
  */
 export async function download(query: RemoteRequest, task: FetchTask): Promise<FetchOutcome> {
   const { context } = task;
@@ -73,7 +73,7 @@ async function downloadInto(
     wasReached = true;
     logger.log("debug", "download interrupted", { model: task.name, reason: step.reason });
     if (step.next === "restart") {
-      // What an earlier try left may be torn; a fresh copy that is wrong as well stays wrong.
+      // The rest of an earlier try may be torn; a fresh copy that is wrong as well stays wrong.
       if (++restarts > 1) return failed(step.reason);
       await part.restart();
       continue;
@@ -123,7 +123,7 @@ async function downloadStep(
 
 const end = (outcome: FetchOutcome): Step => ({ next: "end", outcome });
 
-/** Headers that ask for the rest of a file; none for all of it; undefined for a useless part. */
+/** Headers that request the rest of a file; none for all of it; undefined for a useless part. */
 async function resumeHeaders(
   part: PartFile,
   url: string,
@@ -135,11 +135,11 @@ async function resumeHeaders(
   if (bytes !== undefined && part.bytes > bytes) return undefined;
   const range = { range: `bytes=${part.bytes}-` };
   if (note?.url === url && note.etag !== undefined) return { ...range, "if-range": note.etag };
-  // With a pinned sha256 any server may continue the file: a wrong mixture is found out.
+  // With a pinned sha256, any server may continue the file: a wrong mixture is detected.
   return sha256 === undefined ? undefined : range;
 }
 
-/** What to do about an answer that has no bytes of ours; undefined when it has. */
+/** The reaction to an answer without bytes of the file; undefined if it has them. */
 async function judge(
   answer: RemoteResponse,
   part: PartFile,
@@ -164,7 +164,7 @@ async function judge(
   } else if (status === 429 || status >= 500) {
     const header = headerValue(answer.headers["retry-after"]);
     const retryAfterMs = parseRetryAfter(header, task.context.clock.now());
-    // Another mirror is sooner there than a server that asks for minutes.
+    // Another mirror is faster than a server that asks to wait for minutes.
     if ((retryAfterMs ?? 0) > limits.modelStallTimeoutMs) return end(failed(`HTTP ${status}`));
     return { next: "retry", reason: `HTTP ${status}`, retryAfterMs };
   } else {
@@ -195,7 +195,7 @@ function expectations(answer: RemoteResponse, part: PartFile, task: FetchTask) {
   return { expected: { sha256: linkedSha256, ...task.expected }, totalBytes };
 }
 
-/** Writes the body down. A reason when the connection broke; what the disk refuses is thrown. */
+/** Writes the body. Returns a reason if the connection broke; throws errors of the disk. */
 async function pour(
   answer: RemoteResponse,
   part: PartFile,

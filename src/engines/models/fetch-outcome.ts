@@ -1,27 +1,27 @@
 import type { CatalogEntry } from "./catalog.ts";
 import type { ModelContext } from "./model-context.ts";
 
-/** How one mirror did. A file that was fetched lies whole and checked at the fetch's `part`. */
+/** The outcome of one mirror. A fetched file is complete and checked at the fetch's `part`. */
 export type FetchOutcome =
   | { state: "fetched"; sha256: string; bytes: number }
   | { state: "failed"; reason: string; kind?: FailureKind };
 
-/** `wrong`: bytes came, and they are not those of the model. */
+/** `wrong`: the received bytes are not those of the model. */
 export type FailureKind = "forbidden" | "absent" | "wrong";
 
-/** What a mirror is asked to do. */
+/** The task of a mirror. */
 export interface FetchTask {
   /** Name of the model, for messages. */
   name: string;
-  /** Where the bytes go; kept between tries where the mirror can resume. */
+  /** Where the bytes go; kept between tries if the mirror can resume. */
   part: string;
-  /** What the file must be, as far as it is known. */
+  /** The known facts of the file. */
   expected: Partial<Pick<CatalogEntry, "sha256" | "bytes">>;
   context: ModelContext;
   onProgress: (bytes: number, totalBytes?: number) => void;
 }
 
-/** Whether what was fetched is what was asked for. */
+/** Whether the fetched file is the requested one. */
 export function checkFetched(
   expected: FetchTask["expected"],
   found: { sha256: string; bytes: number },
@@ -35,7 +35,7 @@ export function checkFetched(
   return { state: "fetched", ...found };
 }
 
-/** A mirror that did not do. */
+/** A mirror that failed. */
 export function failed(reason: string, kind?: FailureKind): FetchOutcome {
   return kind === undefined ? { state: "failed", reason } : { state: "failed", reason, kind };
 }

@@ -8,13 +8,13 @@ import type { Random } from "../../foundation/random.ts";
 /** The holder of a lock file touches it this often. */
 const fileLockTouchMs = 2000;
 
-/** A lock file that stood still this long belongs to a dead process. */
+/** A lock file that was unchanged this long belongs to a dead process. */
 const fileLockStaleMs = 10_000;
 
-/** Between two looks at a lock file that another process holds. */
+/** Time between two checks of a lock file that another process holds. */
 const fileLockPollMs = 200;
 
-/** What a lock needs to tell a living holder from a dead one. */
+/** What a lock needs to distinguish a living holder from a dead one. */
 export interface FileLockContext {
   clock: Clock;
   random: Random;
@@ -26,11 +26,10 @@ export interface FileLockContext {
 /**
  * Runs `action` while this process alone holds the lock file `path`; others wait for their turn.
  *
- * The holder touches the file every `fileLockTouchMs`. A holder on the same machine that is
- * gone is noticed at once (Linux), any other by a file that stands still for
- * `fileLockStaleMs` of the waiting process's own clock, so that two machines on one file
- * system never compare clocks. The lock only saves work: whoever uses it still publishes by an
- * atomic rename.
+ * The holder touches the file every `fileLockTouchMs`. A dead holder on the same machine is noticed
+ * at once (Linux), any other when the file is unchanged for `fileLockStaleMs` of the waiting
+ * process's own clock, so that two machines on one file system never compare clocks. The lock only
+ * saves work: its users still publish by an atomic rename.
  */
 export async function withFileLock<T>(
   path: string,
@@ -126,7 +125,7 @@ function keepTouching(path: string, clock: Clock): () => void {
   const again = () => {
     stop = clock.schedule(fileLockTouchMs, () => {
       const seconds = clock.now() / 1000;
-      // A lock that someone broke is gone: the work goes on, its rename decides.
+      // If another process broke the lock, the work continues, and its rename decides.
       utimes(path, seconds, seconds).catch(() => {});
       again();
     });
@@ -136,8 +135,8 @@ function keepTouching(path: string, clock: Clock): () => void {
 }
 
 /**
- * Text that names this process among all that share a kernel: boot, process namespace, number and
- * start time. Undefined where `/proc` does not tell.
+ * A text that identifies this process among all that share a kernel: boot, process namespace,
+ * number and start time. Undefined if `/proc` lacks them.
  */
 export async function processMark(): Promise<string | undefined> {
   try {
@@ -150,8 +149,8 @@ export async function processMark(): Promise<string | undefined> {
 }
 
 /**
- * True when the process that wrote `mark` surely runs no more: it shares our boot and namespace,
- * and its number is free or taken by another. False where that cannot be known.
+ * True if the process that wrote `mark` has surely ended: it shares our boot and namespace, and its
+ * number is free or another process's. False if that is unknown.
  */
 export async function isProcessGone(mark: string | undefined): Promise<boolean> {
   if (mark === undefined) return false;
@@ -170,7 +169,7 @@ async function namespace(): Promise<[boot: string, space: string]> {
   return [boot.trim(), await readlink("/proc/self/ns/pid")];
 }
 
-/** Field 22 of `stat`, counted after the name, which may hold spaces and brackets. */
+/** Field 22 of `stat`, counted after the name, which may contain spaces and brackets. */
 async function startTime(id: string): Promise<string | undefined> {
   try {
     const text = await readFile(`/proc/${id}/stat`, "utf8");

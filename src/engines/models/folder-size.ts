@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Clock } from "../../foundation/clock.ts";
 import { limits } from "../../foundation/limits.ts";
 
-/** Bytes of all files in a folder, at any depth; 0 where there is no folder. */
+/** Bytes of all files in a folder, at any depth; 0 if there is no folder. */
 export async function folderBytes(directory: string): Promise<number> {
   let bytes = 0;
   try {
@@ -11,16 +11,16 @@ export async function folderBytes(directory: string): Promise<number> {
       if (entry.isFile()) bytes += (await stat(join(entry.parentPath, entry.name))).size;
     }
   } catch (error) {
-    // A folder that a child program is filling: files come and go, and the next look sees them.
+    // A child program fills the folder: files come and go, and the next call sees them.
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
   }
   return bytes;
 }
 
 /**
- * Calls back with the size of a folder that another program is filling, every
- * `limits.progressIntervalMs` until the returned function is called. Progress of programs that
- * report none of their own.
+ * Calls back with the size of a folder that another program fills, every
+ * `limits.progressIntervalMs` until the returned function is called: the progress of programs that
+ * report none.
  */
 export function watchGrowth(
   clock: Clock,

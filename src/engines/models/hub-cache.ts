@@ -6,7 +6,7 @@ import { folderBytes } from "./folder-size.ts";
 
 const markEnding = ".complete";
 
-/** Where models of the hub are kept, and the file that says that one of them is there whole. */
+/** The folder of models of the hub, and the file that marks one of them as complete. */
 export function hubCache(
   homeDirectory: string,
   { repository, revision }: { repository: string; revision: string },
@@ -18,12 +18,12 @@ export function hubCache(
   return { directory, mark, lock: `${mark}.lock` };
 }
 
-/** What a mark holds: the name by which a job named the model. */
+/** The content of a mark: the model's name in a job. */
 export function markOf(name: string): string {
   return `${name}\n`;
 }
 
-/** The folder of a repository of the hub that is here, whatever revisions of it. */
+/** The folder of a repository of the hub on this machine, with all its revisions. */
 export interface HubFolder {
   /** As `owner/name`. */
   name: string;
@@ -31,7 +31,7 @@ export interface HubFolder {
   bytes: number;
 }
 
-/** The repositories of the hub of which a model is here whole, by name. */
+/** The repositories of the hub with a complete model here, by name. */
 export async function listHubFolders(homeDirectory: string): Promise<HubFolder[]> {
   const directory = join(modelsDirectory(homeDirectory), "onnx");
   const files = await readdir(directory).catch((error: NodeJS.ErrnoException) => {

@@ -4,19 +4,19 @@ import { sha256Hex } from "../../foundation/hashing.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import { hashFiles } from "./part-file.ts";
 
-/** What was found of files at one moment. */
+/** The state of files at one moment. */
 interface KeptDigest {
-  /** Size and time of the last change of each, as text. */
+  /** Size and modification time of each, as text. */
   stamps: string[];
   sha256: string;
 }
 
 /**
- * The sha256 of files as if they were one, which for a large model takes as long as loading it:
- * kept in the cache and taken from there while size and modification time of each stay. What
- * cannot be kept is computed each time.
+ * The sha256 of files as if they were one, which for a large model takes as long as loading it: it
+ * is kept in the cache and used while size and modification time of each file are unchanged. If it
+ * cannot be kept, it is computed each time.
  *
- * @throws Error of the file system where a file cannot be read.
+ * @throws Error of the file system if a file cannot be read.
  */
 export async function keptSha256(paths: readonly string[], homeDirectory: string): Promise<string> {
   const stamps = await Promise.all(paths.map(stampOf));

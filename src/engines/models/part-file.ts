@@ -4,8 +4,8 @@ import { type FileHandle, open, rm, stat } from "node:fs/promises";
 import { sha256Stream } from "../../foundation/hashing.ts";
 
 /**
- * A file that is being fetched, under a name of its own: bytes are added at its end while their
- * sha256 is computed, so that a later try can go on from there.
+ * An incomplete file under its own name: bytes are appended while their sha256 is computed, so that
+ * a later try can continue it.
  */
 export class PartFile {
   readonly path: string;
@@ -20,7 +20,7 @@ export class PartFile {
     this.#bytes = bytes;
   }
 
-  /** Opens the file, after reading what an earlier try left in it. */
+  /** Opens the file, after reading the bytes of an earlier try. */
   static async open(path: string): Promise<PartFile> {
     const handle = await open(path, "a");
     const hash = sha256Stream();
@@ -32,12 +32,12 @@ export class PartFile {
     return new PartFile(path, handle, hash, bytes);
   }
 
-  /** Bytes that are there. */
+  /** Present bytes. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** sha256 of what is there, as hex. */
+  /** sha256 of the present bytes, as hex. */
   get sha256(): string {
     return this.#hash.copy().digest("hex");
   }
@@ -55,7 +55,7 @@ export class PartFile {
     this.#bytes = 0;
   }
 
-  /** Makes the bytes durable and lets go of the file. */
+  /** Makes the bytes durable and closes the file. */
   async close(): Promise<void> {
     await this.#handle.sync();
     await this.#handle.close();
@@ -77,7 +77,7 @@ export async function hashFiles(
   return { sha256: hash.digest("hex"), bytes };
 }
 
-/** True when the file begins as GGUF files do. */
+/** True if the file begins like GGUF files. */
 export async function isGguf(path: string): Promise<boolean> {
   const handle = await open(path, "r");
   try {
@@ -88,7 +88,7 @@ export async function isGguf(path: string): Promise<boolean> {
   }
 }
 
-/** Bytes of a file, or undefined where there is none. */
+/** Bytes of a file, or undefined if there is none. */
 export async function fileBytes(path: string): Promise<number | undefined> {
   try {
     return (await stat(path)).size;
@@ -98,7 +98,7 @@ export async function fileBytes(path: string): Promise<number | undefined> {
   }
 }
 
-/** Removes a part file and the note of where it came from. */
+/** Removes a part file and the record of its source. */
 export async function discardPart(path: string): Promise<void> {
   await rm(path, { force: true });
   await rm(`${path}.json`, { force: true });

@@ -2,19 +2,20 @@ import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 
-/** Weights as PyTorch's libraries write them. */
+/** Weights in the formats of PyTorch's libraries. */
 const weights = /\.(safetensors|pt|pth|ckpt)$|^(pytorch|tf|flax)_model.*\.(bin|h5|msgpack)$/i;
 
-/** Formats of other engines; a folder that holds one of them is theirs. */
+/** Formats of other engines; a folder with one of them is theirs. */
 const foreign = /\.(gguf|onnx)$/i;
 
 /**
- * Whether a path is a model for PyTorch: a folder as Hugging Face's libraries write it, with
- * `config.json` and weights, or a file of such weights.
+ * Whether a path is a model for PyTorch: a folder in the form of Hugging Face's libraries, with
+ * `config.json` and weights, or a file with such weights.
  *
- * @returns false too where there is nothing, or where a folder holds GGUF or ONNX as well.
+ * @returns false also for a missing path, or a folder that has GGUF or ONNX as well.
  * @example
  * await isPytorchModel("/models/opus-mt"); // true
+ *
  */
 export async function isPytorchModel(path: string): Promise<boolean> {
   if (weights.test(basename(path))) return true;
@@ -29,9 +30,9 @@ export async function isPytorchModel(path: string): Promise<boolean> {
 }
 
 /**
- * Refuses a model for PyTorch, of an engine that runs other formats, with the way to run it.
+ * Refuses a model for PyTorch in an engine for other formats, with the way to run it.
  *
- * @param runs what the engine runs, such as `GGUF files`.
+ * @param runs the engine's formats, such as `GGUF files`.
  * @throws SluiceError `MODEL_FORMAT_DIFFERS`.
  */
 export async function refusePytorchModel(path: string, runs: string): Promise<void> {

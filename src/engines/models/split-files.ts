@@ -2,7 +2,7 @@ import { basename, dirname, join } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { fileBytes } from "./part-file.ts";
 
-/** Which part of a split model a file is, going by its name; parts count from 1. */
+/** The number of a split model's file, by its name; parts count from 1. */
 export interface SplitPart {
   part: number;
   parts: number;
@@ -10,7 +10,7 @@ export interface SplitPart {
   nameOf(part: number): string;
 }
 
-/** What a name such as `model-00001-of-00003.gguf` says; undefined for a model of one file. */
+/** The parts of a name such as `model-00001-of-00003.gguf`; undefined for a model of one file. */
 export function splitPartOf(file: string): SplitPart | undefined {
   const name = basename(file);
   const found = /^(?<stem>.+-)(?<part>\d{5})-of-(?<parts>\d{5})(?<ending>\.gguf)$/i.exec(name);
@@ -25,11 +25,10 @@ export function splitPartOf(file: string): SplitPart | undefined {
 }
 
 /**
- * The files of a model that lies at `path`, in order: itself, or all parts of a split one, which is
- * named by its first.
+ * The files of a model at `path`, in order: itself, or all parts of a split one, which is named by
+ * its first.
  *
- * @throws SluiceError `MODEL_UNREADABLE` for another part than the first, and where parts are not
- *   beside it.
+ * @throws SluiceError `MODEL_UNREADABLE` for another part than the first, and for missing parts.
  */
 export async function modelFiles(path: string): Promise<string[]> {
   const split = splitPartOf(path);
@@ -42,7 +41,7 @@ export async function modelFiles(path: string): Promise<string[]> {
   }
   const files = Array.from({ length: parts }, (_, at) => join(dirname(path), nameOf(at + 1)));
   const sizes = await Promise.all(files.map(fileBytes));
-  // The caller can say more of the named file than that it is absent.
+  // The caller can say more about a missing named file.
   const missing = files.filter((_, at) => at > 0 && sizes[at] === undefined);
   if (sizes[0] === undefined || missing.length === 0) return files;
   const named = missing.slice(0, 3).map((file) => basename(file));

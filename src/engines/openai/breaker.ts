@@ -5,18 +5,18 @@ import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
 import { backoffMs } from "../../foundation/retry.ts";
 
-/** Why the endpoint as a whole cannot be asked now. */
+/** Why the endpoint as a whole cannot be used now. */
 export interface EndpointFailure {
   message: string;
   /** How long it asked to be left alone. */
   retryAfterMs?: number;
 }
 
-/** Whoever sends the endpoint's requests. */
+/** The sender of the endpoint's requests. */
 export interface BreakerListener {
-  /** One request may go ahead as the probe; it must end with `succeed`, `fail` or `abandon`. */
+  /** One request may be sent as the probe; it must end with `succeed`, `fail` or `abandon`. */
   onProbeDue(): void;
-  /** The endpoint answers again: everything may be sent. */
+  /** The endpoint answers again: all requests may be sent. */
   onOpen(): void;
   /** The endpoint was down for too long: `ENDPOINT_DOWN`. */
   onDown(error: SluiceError): void;
@@ -28,24 +28,24 @@ interface BreakerOptions extends BreakerListener {
   logger: Logger;
   /** The address, for messages. */
   endpoint: string;
-  /** All addresses that may be asked, for the message that none answers. Default: the one. */
+  /** All available addresses, for the message that none answers. Default: this one. */
   endpoints?: string;
-  /** How long it may fail without a success between. */
+  /** How long it may fail without a success in between. */
   maxEndpointDownMs: number;
   /**
-   * Since when nothing has answered, undefined where something does. Default: goes by this
-   * endpoint alone; one of several may stay away for as long as another answers.
+   * Since when nothing has answered, undefined if something does. Default: only this endpoint
+   * counts; one of several may be down for as long as another answers.
    */
   nothingAnswersSinceMs?(): number | undefined;
 }
 
 /**
  * Pauses a whole endpoint when it asks for it (429) or cannot be reached, instead of letting every
- * row find out for itself. After a wait that grows (full jitter, and not less than Retry-After, as
- * far as `limits.maxEndpointPauseMs`) one request goes ahead as a probe; any reply of the endpoint
- * to it lets all others go.
+ * row find out alone. After a growing wait (full jitter, at least Retry-After, as far as
+ * `limits.maxEndpointPauseMs`), one request is sent as a probe; after any reply of the endpoint,
+ * all others follow.
  *
- * A request that gets an `EndpointFailure` is asked again after the pause; it has cost its row no
+ * A request with an `EndpointFailure` is sent again after the pause; this has cost its row no
  * attempt.
  */
 export class EndpointBreaker {
@@ -67,12 +67,12 @@ export class EndpointBreaker {
     return this.#state !== "open";
   }
 
-  /** Since when every reply was a failure; undefined where the last one was none. */
+  /** Since when every reply was a failure; undefined if the last one was not. */
   get downSinceMs(): number | undefined {
     return this.#downSinceMs;
   }
 
-  /** The endpoint replied, be it with an error of that one request. */
+  /** The endpoint replied, even if with an error of that one request. */
   succeed(isProbe: boolean): void {
     if (this.#downSinceMs === undefined && !isProbe) return;
     this.#downSinceMs = undefined;
@@ -87,9 +87,9 @@ export class EndpointBreaker {
   }
 
   /**
-   * The endpoint failed. Pauses it; what is returned, if anything, ends the run.
+   * The endpoint failed. Pauses it; a returned error ends the run.
    *
-   * @param isProbe of the request that failed.
+   * @param isProbe whether the failed request was the probe.
    */
   fail(failure: EndpointFailure, isProbe: boolean): SluiceError | undefined {
     const nowMs = this.#options.clock.monotonic();
@@ -103,18 +103,18 @@ export class EndpointBreaker {
     const deadlineMs = this.#deadlineMs();
     if (nowMs >= deadlineMs) return this.#giveUp();
     this.#failures++;
-    // The last probe comes before the time is up, whatever one refused request was told.
+    // The last probe comes before the time is over, whatever wait one refused request was given.
     const waitMs = Math.max(backoffMs(this.#failures, this.#options.random), askedWaitMs);
     this.#pause(nowMs, Math.min(nowMs + waitMs, deadlineMs));
     return undefined;
   }
 
-  /** The probe went away without a reply: another one may go. */
+  /** The probe ended without a reply: another one may be sent. */
   abandon(): void {
     if (this.#state === "probing") this.#probe();
   }
 
-  /** Nothing more is told to the listener. */
+  /** The listener gets no more calls. */
   close(): void {
     this.#cancelTimer?.();
   }
@@ -131,7 +131,7 @@ export class EndpointBreaker {
     this.#arm();
   }
 
-  /** A straggler's Retry-After may ask for more than the pause that is under way. */
+  /** The Retry-After of a late reply may exceed the present pause. */
   #prolong(resumeAtMs: number): void {
     if (this.#state === "paused" && resumeAtMs > this.#resumeAtMs) this.#resumeAtMs = resumeAtMs;
   }

@@ -1,27 +1,27 @@
 import type { Usage } from "../../foundation/inference.ts";
 import type { HttpReply, ReplySink, RequestBody } from "./transport.ts";
 
-/** What a server can be asked for. */
+/** The kinds of a server's answers. */
 export type Form = "chat" | "completion" | "embedding" | "transcription";
 
-/** One HTTP request and what it is for, whichever endpoint gets it. */
+/** One HTTP request with its context, for any endpoint. */
 export interface Call<T extends { usage: Usage }> {
   form: Form;
-  /** Tokens of the prompt, and those that the answer may have, estimated. */
+  /** Estimated tokens of the prompt and of the longest answer. */
   tokens: number;
-  /** Key of its prefix: it had better go where others of that key went. */
+  /** Key of its prefix: it should go to the endpoint of earlier requests with that key. */
   key?: number | undefined;
-  /** A sink for one try, where the caller wants the answer as it comes. */
+  /** A sink for one try, if the caller wants the answer in parts. */
   sink?(): ReplySink | undefined;
-  /** A part of the answer was told: it cannot be asked for once more. */
+  /** Part of the answer was reported: the request cannot be repeated. */
   readonly hasTold?: boolean;
-  /** @param isOpenaiItself leave out what api.openai.com would refuse. */
+  /** @param isOpenaiItself leaves out what api.openai.com would refuse. */
   body(isOpenaiItself: boolean): RequestBody;
   /**
-   * What a 200 says.
+   * The content of a 200.
    *
-   * @param redact takes secrets out of what is quoted.
-   * @throws SluiceError where it does not say it.
+   * @param redact removes secrets from quotations.
+   * @throws SluiceError for a body without such content.
    */
   read(reply: HttpReply, redact: (text: string) => string): T;
 }

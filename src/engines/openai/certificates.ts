@@ -5,10 +5,10 @@ import { SluiceError } from "../../foundation/errors.ts";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Whom to trust beyond Node's own issuers of certificates, and those of `NODE_EXTRA_CA_CERTS`: what
- * is in the file that `SSL_CERT_FILE` names. Undefined where that is not set.
+ * Trusted certificates beyond Node's own issuers and those of `NODE_EXTRA_CA_CERTS`: the content of
+ * the file in `SSL_CERT_FILE`. Undefined if that is not set.
  *
- * @throws SluiceError `ENGINE_START_FAILED` when the file cannot be read or holds no certificate.
+ * @throws SluiceError `ENGINE_START_FAILED` if the file cannot be read or holds no certificate.
  */
 export function trustOf({ SSL_CERT_FILE: path }: Environment): SecureContext | undefined {
   if (!path) return undefined;

@@ -10,7 +10,7 @@ import {
   unsupportedPolicies,
 } from "./unsupported.ts";
 
-/** What is known of engine `openai` without opening it. */
+/** The description of engine `openai`. */
 export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openOpenai(options, context),
   support: (options) =>

@@ -16,28 +16,28 @@ import { type RoutedEndpoint, textHash } from "./routing/router.ts";
 import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
-/** Failures in a row by which one of several servers counts as ill. */
+/** After this number of failures in a row, one of several servers counts as ill. */
 const maxEndpointFailures = 5;
 
 /** Longest wait of a request that an endpoint refused while it answered others. */
 const maxMomentaryWaitMs = 1000;
 
-/** What came of asking an endpoint. */
+/** The outcome of sending to an endpoint. */
 export type Outcome<T> =
   | { of: "answer"; value: T }
-  /** The request failed, or the endpoint in what may be the request's doing. */
+  /** The request failed, or the endpoint possibly because of the request. */
   | { of: "request"; error: SluiceError; endpoint: Endpoint }
   /**
-   * The request is as good as unasked. `down`: the endpoint cannot be asked now, nor later.
-   * `waitMs`: the endpoint refused this very request, which is to wait so long.
+   * The request does not count as sent. `down`: the endpoint cannot be used now, nor later.
+   * `waitMs`: the endpoint refused this very request, which must wait.
    */
   | { of: "endpoint"; down: SluiceError | undefined; waitMs?: number };
 
-/** Leave to send one request. */
+/** Permission to send one request. */
 export interface Lease {
   endpoint: Endpoint;
   admission: Admission;
-  /** The endpoint is paused, and this request tries it. */
+  /** The endpoint is paused, and this request probes it. */
   isProbe: boolean;
 }
 
@@ -45,12 +45,12 @@ export interface Lease {
 export interface EndpointContext extends EngineContext {
   /** Model options that all endpoints share. */
   options: OpenaiModelOptions;
-  /** Requests at once; undefined: it finds out by itself. */
+  /** Requests at once; undefined: found automatically. */
   maxInFlight: number | undefined;
   secureContext: SecureContext | undefined;
   /** Addresses of all endpoints, for messages. */
   addresses: string;
-  /** Keys of all endpoints, which no message may hold. */
+  /** Keys of all endpoints, which messages must not contain. */
   secrets: readonly string[];
   /** Listens on the signals of requests, once for all endpoints. */
   watch: AbortWatch;
@@ -59,21 +59,21 @@ export interface EndpointContext extends EngineContext {
   beside: EndpointsBeside;
 }
 
-/** What an endpoint knows of the others, and tells of itself. */
+/** What an endpoint knows of the others, and reports of itself. */
 export interface EndpointsBeside {
   /** Since when no endpoint has answered; undefined while one does. */
   nothingAnswersSinceMs(): number | undefined;
-  /** Whether another endpoint may be asked now. */
+  /** Whether another endpoint can be used now. */
   isOtherOpen(endpoint: Endpoint): boolean;
-  /** Takes an endpoint out that refuses everything; false where it is the last. */
+  /** Removes an endpoint that refuses everything; false if it is the last. */
   takeOut(endpoint: Endpoint, error: SluiceError): boolean;
-  /** The endpoint may be asked, or has more room, than a moment ago. */
+  /** The endpoint can be used again, or has more room than before. */
   onRoom(): void;
   /** No endpoint has answered for too long. */
   onDown(error: SluiceError): void;
 }
 
-/** Errors of a request that may well be the endpoint's doing. */
+/** Errors of a request that are probably the endpoint's fault. */
 const endpointFaults: ReadonlySet<string> = new Set<ErrorCode>([
   "SERVER_ERROR",
   "TIMEOUT",
@@ -84,7 +84,7 @@ const endpointFaults: ReadonlySet<string> = new Set<ErrorCode>([
 const nothingPaid = { promptTokens: 0, completionTokens: 0 };
 const never = new AbortController().signal;
 
-/** One server: its connections, its key, how fast it may be asked, and whether it is well. */
+/** One server: its connections, its key, its pace, and its health. */
 export class Endpoint implements RoutedEndpoint {
   /** Its address, for messages. */
   readonly address: string;
@@ -93,7 +93,7 @@ export class Endpoint implements RoutedEndpoint {
   readonly isOpenaiItself: boolean;
   readonly breaker: EndpointBreaker;
   readonly pace: Pace;
-  /** Why it gets nothing any more. */
+  /** Why it gets no more requests. */
   removedBy: SluiceError | undefined;
   /** Its pause is over for one request, which has yet to come. */
   isProbeDue = false;
@@ -104,7 +104,7 @@ export class Endpoint implements RoutedEndpoint {
   readonly #failures: FailureReader;
   readonly #transport: Transport;
   readonly #redact = (text: string) => this.#failures.redact(text);
-  /** Failures that may be its doing, since it last did what was asked. */
+  /** Failures that may be its fault, since its last success. */
   #failuresInARow = 0;
 
   constructor(own: EndpointOptions, context: EndpointContext) {
@@ -156,7 +156,7 @@ export class Endpoint implements RoutedEndpoint {
   }
 
   /**
-   * Sends one request and says what came of it.
+   * Sends one request and returns its outcome.
    *
    * @throws the signal's reason.
    */
@@ -180,7 +180,7 @@ export class Endpoint implements RoutedEndpoint {
       );
   }
 
-  /** Gives leave back that was not used. */
+  /** Returns an unused permission. */
   release({ admission, isProbe }: Lease): void {
     if (isProbe) this.breaker.abandon();
     admission.end({ outcome: "abandoned" });
@@ -220,7 +220,7 @@ export class Endpoint implements RoutedEndpoint {
     }
     const { retryAfterMs = 0 } = failure.failure;
     const end: AdmissionEnd = { outcome: "limited", retryAfterMs, headers };
-    // One request too many, to which the pace sees, as long as others are answered.
+    // One request too many, for the pace to handle, as long as others are answered.
     const isMomentary = !lease.isProbe && !this.breaker.isPaused && this.pace.isAnswering;
     if (isMomentary) {
       lease.admission.end(end);
@@ -229,7 +229,7 @@ export class Endpoint implements RoutedEndpoint {
     }
     const paused = this.#pause(failure.failure, lease, end);
     if (this.#context.beside.isOtherOpen(this)) return paused;
-    // It stands back, so that another request finds out whether all have to wait.
+    // It waits, so that another request finds out whether all have to wait.
     return { ...paused, waitMs: Math.min(retryAfterMs, limits.maxEndpointPauseMs) };
   }
 
@@ -240,12 +240,12 @@ export class Endpoint implements RoutedEndpoint {
     return this.#failed(failure.error, lease, end);
   }
 
-  /** The request failed; where the endpoint fails one after the other, it is ill. */
+  /** The request failed; if requests fail one after the other, the endpoint is ill. */
   #failed(error: SluiceError, lease: Lease, end: AdmissionEnd): Outcome<never> {
     const isOwnFault = endpointFaults.has(error.code);
     this.#failuresInARow = isOwnFault ? this.#failuresInARow + 1 : 0;
     const isIll = lease.isProbe || this.#failuresInARow >= maxEndpointFailures;
-    // The last one is asked on, for the fault may be the requests'.
+    // The last one stays in use, because the requests may be at fault.
     if (isOwnFault && isIll && this.#context.beside.isOtherOpen(this)) {
       return this.#pause({ message: error.message }, lease, end);
     }
@@ -285,18 +285,18 @@ export class Endpoint implements RoutedEndpoint {
   }
 }
 
-/** An address as messages have it: without user, password and query. */
+/** An address for messages: without user, password and query. */
 export function shownAddress(baseUrl: string): string {
   const address = new URL(baseUrl);
   return address.origin + rootOf(address);
 }
 
-/** The path up to and with `/v1`. */
+/** The path up to and including `/v1`. */
 export function rootOf({ pathname }: URL): string {
   return pathname.replace(/\/+$/, "");
 }
 
-/** Where a server is asked, by its address. */
+/** The server's place, from its address. */
 function pathsOn(root: string, query: string): Readonly<Record<Form, string>> {
   return {
     chat: `${root}/chat/completions${query}`,
@@ -306,7 +306,7 @@ function pathsOn(root: string, query: string): Readonly<Record<Form, string>> {
   };
 }
 
-/** What to do where the key is refused. */
+/** The advice after a refused key. */
 export function keyHint(key: ApiKey | undefined, baseUrl: string): string {
   if (key) return `check the value of ${key.variable}`;
   if (isOfOpenai(baseUrl)) {

@@ -1,9 +1,9 @@
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 
-/** Where a server is asked that no address was given of. */
+/** The server of a model without an address. */
 const defaultBaseUrl = "https://api.openai.com/v1";
 
-/** The servers that a model names, each with the variable that holds its key, if any. */
+/** The servers of a model, each with the variable of its key, if any. */
 export function endpointsOf({
   baseUrl = defaultBaseUrl,
   apiKeyEnv,

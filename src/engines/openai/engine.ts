@@ -20,22 +20,23 @@ import { withStructureHint } from "./structured-output.ts";
 import { transcriptionCall } from "./transcription.ts";
 import { EmbeddingModel, type EmbeddingRequest } from "./vectors.ts";
 
-/** Requests for vectors at once to one server, where nothing is said. */
+/** Embedding requests in flight to one server, by default. */
 const defaultEmbeddingRequests = 8;
 
 type Answered = Omit<InferenceResponse, "seconds">;
 
 /**
- * Opens an engine that asks an OpenAI-compatible server, or several of the same model. Nothing is
- * sent before the first `infer`.
+ * Opens an engine for an OpenAI-compatible server, or several with the same model. Nothing is sent
+ * before the first `infer`.
  *
- * @throws SluiceError `ENV_MISSING` when `apiKeyEnv` names a variable that is not set,
- *   `JOB_INVALID` when a key could be in no header, or a proxy is not an http or https address;
- *   `ENGINE_START_FAILED` when the file of `SSL_CERT_FILE` cannot be used.
+ * @throws SluiceError `ENV_MISSING` if `apiKeyEnv` names a variable that is not set, `JOB_INVALID`
+ *   if a key cannot be in a header, or a proxy is not an http or https address;
+ *   `ENGINE_START_FAILED` if the file of `SSL_CERT_FILE` cannot be used.
  * @example
  * const options = modelOptions.parse({ engine: "openai", name: "qwen", baseUrl });
  * const engine = openOpenai(options, context);
  * await engine.infer(request, signal);
+ *
  */
 export function openOpenai(options: OpenaiModelOptions, context: EngineContext): Engine {
   return new OpenaiEngine(options, context);
@@ -49,7 +50,7 @@ class OpenaiEngine implements Engine {
   readonly #asker: Asker;
   readonly #prefixKeys: PrefixKeys | undefined;
   readonly #writers: Readonly<Record<"itself" | "compatible", RequestWriter>>;
-  /** Made when the first vector is asked for. */
+  /** Made for the first embedding request. */
   #vectors: Batched<EmbeddingRequest, Answered> | undefined;
   #closedBy: SluiceError | undefined;
 
@@ -70,7 +71,7 @@ class OpenaiEngine implements Engine {
     return Math.max(this.#fleet.capacity, this.#vectors?.capacity ?? 0);
   }
 
-  /** How many requests at once each endpoint takes, as far as that is known by now. */
+  /** The present limit of requests in flight of each endpoint, as far as it is known. */
   get choices(): Readonly<Record<string, Json>> {
     const { endpoints } = this.#fleet;
     return {
@@ -167,7 +168,7 @@ class OpenaiEngine implements Engine {
     throw new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
   }
 
-  /** For servers that cut a prompt silently, where the job says what the context is. */
+  /** For servers that cut a prompt silently, if the job gives the context's size. */
   #checkContext(promptTokens: number): void {
     const { contextTokens } = this.#options;
     if (contextTokens === undefined || promptTokens <= contextTokens) return;
@@ -179,9 +180,9 @@ class OpenaiEngine implements Engine {
 const word = /\S+/g;
 
 /**
- * A number of tokens that a prompt surely has, without the server's tokenizer: its words, since a
- * tokenizer cuts text at white space before anything else. The true number is usually a third more,
- * and far more in languages that set no spaces.
+ * A lower bound of a prompt's tokens, without the server's tokenizer: its words, since a tokenizer
+ * cuts text at white space before anything else. The true number is usually a third more, and far
+ * more in languages without spaces.
  *
  * @param enough counting ends here.
  */

@@ -7,23 +7,25 @@ import { parseRetryAfter } from "../../foundation/retry.ts";
 import type { EndpointFailure } from "./breaker.ts";
 import type { HttpReply, TransportError } from "./transport.ts";
 
-/** A failure is of one request, or of the endpoint: then the request has cost no attempt. */
+/** A failure of one request, or of the endpoint: then the request has cost no attempt. */
 export type Failure =
   | { of: "request"; error: SluiceError }
   | { of: "endpoint"; failure: EndpointFailure };
 
 const maxDetailCharacters = 500;
 
-/** A certificate does not get better by waiting. */
+/** Waiting does not mend a certificate. */
 const certificateCodes = /^(ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH)/;
 
 const tooLong =
   /context_length_exceeded|exceed_context_size|maximum context length|exceeds the available context/i;
 const unknownModel =
   /model_not_found|no such model|model\b.{0,200}?\b(not found|does not exist|not exist|unknown)/is;
-/** Said by servers that refuse one prompt, with a status that otherwise means the credentials. */
+/**
+ * Messages of servers that refuse one prompt, with a status that otherwise means the credentials.
+ */
 const refusedContent = /moderation|flagged|content.?policy/i;
-/** Said with 429 where no waiting helps: by the account, and by a single request. */
+/** Messages with 429 if waiting does not help: about the account, or about a single request. */
 const quotaUsedUp = /insufficient_quota|insufficient.balance|exceeded your current quota/i;
 const requestTooLarge = /request too large/i;
 
@@ -44,8 +46,8 @@ const codesByStatus: Record<number, ErrorCode> = {
 };
 
 /**
- * Names the failures of one endpoint. Whatever a server says goes through `redact` first, so that a
- * key that it repeats is in no message.
+ * Names the failures of one endpoint. Every text of a server passes through `redact` first, so that
+ * a repeated key is in no message.
  */
 export class FailureReader {
   readonly #secrets: readonly string[];
@@ -53,9 +55,9 @@ export class FailureReader {
   readonly #maxWaitMs: number;
 
   /**
-   * @param secrets texts that no message may hold.
+   * @param secrets texts that messages must not contain.
    * @param now wall time, for Retry-After as a date.
-   * @param maxWaitMs most that Retry-After counts for.
+   * @param maxWaitMs cap of Retry-After.
    */
   constructor(
     secrets: readonly string[],
@@ -74,7 +76,7 @@ export class FailureReader {
     return clean.replace(/\s+/g, " ").trim().slice(0, maxDetailCharacters);
   }
 
-  /** What an error of the transport means. */
+  /** The error for a failure of the transport. */
   ofTransport(error: TransportError): Failure {
     const message = this.redact(error.message);
     switch (error.kind) {
@@ -95,7 +97,7 @@ export class FailureReader {
     }
   }
 
-  /** What a reply with a status other than 2xx means. */
+  /** The error for a reply with a status other than 2xx. */
   ofStatus(reply: HttpReply): Failure {
     const { status } = reply;
     const said = this.redact(messageOf(reply.text));
@@ -140,7 +142,7 @@ function codeOf(status: number, text: string): ErrorCode {
   return status >= 400 ? "REQUEST_REFUSED" : "ENDPOINT_PATH_UNKNOWN";
 }
 
-/** The message inside an error body, by the forms that servers use; else the body. */
+/** The message inside an error body, in the forms that servers use; else the body. */
 function messageOf(text: string): string {
   let body: Json;
   try {

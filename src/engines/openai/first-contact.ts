@@ -14,13 +14,13 @@ import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
-/** Between two looks at an endpoint that has not answered yet. */
+/** Time between two checks of an endpoint that has not answered yet. */
 const firstContactIntervalMs = 500;
 
-/** Names in the hint of an unknown model, at most. */
+/** Most names in the hint of an unknown model. */
 const maxShownNames = 5;
 
-/** What no later request would fare better by. */
+/** Errors that later requests would also get. */
 const lasting: ReadonlySet<ErrorCode> = new Set([
   "AUTHENTICATION_FAILED",
   "ENDPOINT_UNUSABLE",
@@ -28,14 +28,14 @@ const lasting: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * Looks, before a first row is sent, whether the endpoints of a model answer, know its name, and
- * take the key: each is asked for `/models`. An endpoint without that page is taken as it is; where
- * the page lacks the name or refuses the key, one short chat decides, since servers may know more
- * names than they list. A connection that is refused is tried again for `firstAnswerMs`.
+ * Checks, before the first row is sent, whether the endpoints of a model answer, know its name, and
+ * accept the key: each is asked for `/models`. An endpoint without that page passes. If the page
+ * lacks the name or refuses the key, one short chat decides, since servers may know more names than
+ * they list. A refused connection is tried again for `firstAnswerMs`.
  *
- * @throws SluiceError where no endpoint is left: `ENDPOINT_DOWN` for one that does not answer,
- *   `ENDPOINT_UNUSABLE` for a host name, certificate or proxy that is wrong,
- *   `AUTHENTICATION_FAILED`, `MODEL_UNKNOWN`. Some of several endpoints may fail with a warning.
+ * @throws SluiceError if no endpoint is left: `ENDPOINT_DOWN` for one that does not answer,
+ *   `ENDPOINT_UNUSABLE` for a wrong host name, certificate or proxy, `AUTHENTICATION_FAILED`,
+ *   `MODEL_UNKNOWN`. Some of several endpoints may fail with a warning.
  */
 export async function contactEndpoints(
   options: OpenaiModelOptions,
@@ -60,7 +60,7 @@ export async function contactEndpoints(
   }
 }
 
-/** One endpoint that is looked at. */
+/** One endpoint to check. */
 class FirstContact {
   readonly address: string;
   readonly #own: EndpointOptions;
@@ -94,7 +94,7 @@ class FirstContact {
   }
 
   /**
-   * Why it cannot be used; undefined where nothing speaks against it.
+   * Why it cannot be used; undefined if it can.
    *
    * @throws the signal's reason.
    */
@@ -111,7 +111,7 @@ class FirstContact {
     }
   }
 
-  /** Its page of models, as soon as it answers at all. */
+  /** Its page of models, once it answers at all. */
   async #models(): Promise<HttpReply> {
     const { clock, logger } = this.#context;
     const { firstAnswerMs } = this.#options;
@@ -139,7 +139,7 @@ class FirstContact {
     }
   }
 
-  /** @throws SluiceError for what no waiting mends. */
+  /** @throws SluiceError for faults that waiting does not mend. */
   #reasonToWait(error: TransportError): string {
     if (error.code === "ENOTFOUND") {
       const { hostname } = new URL(this.#own.baseUrl);
@@ -168,7 +168,7 @@ class FirstContact {
     return names.length > 0 && !names.includes(name) && !names.includes(`${name}:latest`);
   }
 
-  /** What one short chat says of key and name, if that is bad. */
+  /** The error of one short chat about key or name, if any. */
   async #refusal(names: readonly string[]): Promise<SluiceError | undefined> {
     const { name } = this.#options;
     const { search } = new URL(this.#own.baseUrl);
@@ -180,7 +180,7 @@ class FirstContact {
     try {
       reply = await this.#transport.post(path, body, this.#signal);
     } catch (error) {
-      // It answers; what it thinks of chats is for rows to find out.
+      // It answers; rows will show how it handles chats.
       if (error instanceof TransportError) return undefined;
       throw error;
     }
@@ -204,7 +204,7 @@ function shownNames(names: readonly string[]): string {
   return names.slice(0, maxShownNames).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-/** Names of models in the page that lists them; none where it is something else. */
+/** Names of models in the page that lists them; none for another page. */
 function namesIn(text: string): string[] {
   try {
     const page = JSON.parse(text) as Json;

@@ -9,17 +9,17 @@ import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { ReplyBudget } from "./reply-budget.ts";
 import { holderOf, leastLoaded } from "./routing/router.ts";
 
-/** Requests that wait for each of several servers, so that it is sent what suits it. */
+/** Waiting requests for each of several servers, so that a suitable one can be chosen. */
 const maxWaitingForEndpoint = 16;
 
-/** Times that the first of those that wait is passed by others. */
+/** How often others may pass the first waiting request. */
 export const maxPasses = 64;
 
-/** What a request would have of the endpoint that it goes to. */
+/** A request's wishes for its endpoint. */
 export interface Wish {
-  /** Key of its prefix: it had better go where others of that key went. */
+  /** Key of its prefix: it should go to the endpoint of earlier requests with that key. */
   key?: number | undefined;
-  /** Tokens that it may cost, estimated. */
+  /** Estimated tokens. */
   tokens: number;
   /** Endpoints on which it failed: any other is better. */
   avoided?: ReadonlySet<Endpoint> | undefined;
@@ -27,7 +27,7 @@ export interface Wish {
 
 /**
  * The endpoints of an engine, and the line of requests for which none has room. When one has, the
- * first of the line gets it; others may pass it whose prefix is at that very endpoint, but only
+ * first of the line gets it; requests whose prefix is at that very endpoint may pass it, but only
  * `maxPasses` times.
  *
  * Source: Zaharia et al., "Delay scheduling", EuroSys 2010.
@@ -37,13 +37,13 @@ export class Fleet implements EndpointsBeside {
   readonly #clock: EngineContext["clock"];
   readonly #logger: EngineContext["logger"];
   readonly #line = new Set<Waiter>();
-  /** Those that an endpoint refused, and wait for a while in which others go. */
+  /** Requests that an endpoint refused, which wait while others are sent. */
   readonly #held = new Set<Held>();
   readonly #watch = new AbortWatch();
-  /** Times that the first of the line was passed. */
+  /** How often the first of the line was passed. */
   #passes = 0;
 
-  /** @throws SluiceError what a key, an address or a file of certificates is refused for. */
+  /** @throws SluiceError for an unusable key, address or file of certificates. */
   constructor(options: OpenaiModelOptions, context: EngineContext) {
     const { environment, logger, clock } = context;
     const each = endpointsOf(options);
@@ -73,14 +73,14 @@ export class Fleet implements EndpointsBeside {
     for (const { pace } of this.endpoints) pace.onRoom(() => this.onRoom());
   }
 
-  /** True where requests have a choice of endpoints. */
+  /** True if requests have a choice of endpoints. */
   get hasSeveral(): boolean {
     return this.endpoints.length > 1;
   }
 
   /**
-   * Requests that it can usefully hold: what the endpoints take, some to choose from, and those
-   * that wait for a while.
+   * Requests that it can usefully hold: the endpoints' capacity, some more to choose from, and
+   * refused ones that wait.
    */
   get capacity(): number {
     const { left } = this;
@@ -88,20 +88,20 @@ export class Fleet implements EndpointsBeside {
     return left.length > 1 ? taken + left.length * maxWaitingForEndpoint : taken;
   }
 
-  /** Endpoints that were not taken out. */
+  /** Endpoints that were not removed. */
   get left(): readonly Endpoint[] {
     return this.endpoints.filter(({ removedBy }) => removedBy === undefined);
   }
 
-  /** Leave to ask, where an endpoint has room and nobody waits for it. */
+  /** Permission to send, if an endpoint has room and no request waits for it. */
   tryTake(wish: Wish): Lease | undefined {
     return this.#line.size > 0 ? undefined : this.#leaseFor(wish);
   }
 
   /**
-   * Leave to ask, as soon as an endpoint has room.
+   * Permission to send, as soon as an endpoint has room.
    *
-   * @throws SluiceError `ENDPOINT_DOWN` when all were down for too long; the signal's reason.
+   * @throws SluiceError `ENDPOINT_DOWN` if all were down for too long; the signal's reason.
    */
   take(wish: Wish, signal: AbortSignal): Promise<Lease> {
     const { promise, resolve, reject } = Promise.withResolvers<Lease>();
@@ -118,7 +118,10 @@ export class Fleet implements EndpointsBeside {
     return promise;
   }
 
-  /** Has a request wait, in whose place others go. @throws as `take`. */
+  /**
+   * Lets a request wait while others are sent.
+   * @throws as `take`.
+   */
   hold(waitMs: number, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const cancel = this.#clock.schedule(waitMs, () => {
@@ -185,7 +188,7 @@ export class Fleet implements EndpointsBeside {
     await Promise.all(this.endpoints.map((endpoint) => endpoint.close(error)));
   }
 
-  /** Who of the line goes next, and where; undefined where there is room for nobody. */
+  /** The next request of the line, with its endpoint; undefined if there is no room. */
   #nextOfLine(): [Waiter, Lease] | undefined {
     const [first] = this.#line;
     if (first === undefined) return undefined;
@@ -200,7 +203,7 @@ export class Fleet implements EndpointsBeside {
     return [first, lease];
   }
 
-  /** The first of the line whose prefix is at an endpoint that has room. */
+  /** The first of the line whose prefix is at an endpoint with room. */
   #suitedOfLine(): [Waiter, Lease] | undefined {
     const open = this.#open;
     const hasRoom = open.some(({ pace }) => pace.inFlight < pace.limit);
@@ -236,7 +239,7 @@ export class Fleet implements EndpointsBeside {
     return undefined;
   }
 
-  /** An endpoint whose pause is over is tried by the next request that did not fail there. */
+  /** An endpoint after its pause is tried by the next request that did not fail there. */
   #probeFor({ tokens, avoided }: Wish): Lease | undefined {
     for (const endpoint of this.endpoints) {
       if (!endpoint.isProbeDue || endpoint.removedBy !== undefined) continue;
@@ -258,7 +261,7 @@ interface Waiter extends Held {
   reject(reason: unknown): void;
 }
 
-/** The heaviest of several has the whole limit, the others as much less as they weigh less. */
+/** The heaviest of several has the whole limit, the others less in proportion to their weight. */
 function shareOf(
   maxInFlight: number | undefined,
   { weight }: EndpointOptions,
@@ -268,7 +271,7 @@ function shareOf(
   return Math.max(1, Math.round((maxInFlight * weight) / heaviest));
 }
 
-/** Leave to ask the one of them that has the prefix; undefined where that has no room now. */
+/** Permission for the endpoint with the prefix; undefined if that has no room now. */
 function leaseOfHolder(
   { key, tokens, avoided }: Wish,
   open: readonly Endpoint[],
@@ -279,7 +282,7 @@ function leaseOfHolder(
   return admitted(holder, tokens);
 }
 
-/** Leave to ask an endpoint, be it to try whether it is back. */
+/** Permission for an endpoint, also as a probe. */
 function leaseOf(endpoint: Endpoint, tokens: number): Lease | undefined {
   if (endpoint.isOpen) return admitted(endpoint, tokens);
   if (!endpoint.isProbeDue) return undefined;

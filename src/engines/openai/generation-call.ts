@@ -23,8 +23,8 @@ export class GenerationCall implements Call<{ answers: readonly Answer[]; usage:
   #streamed: StreamedReply | undefined;
 
   /**
-   * @param image the address, with its content, of an image that the chat shows.
-   * @param onDelta told of the answers as they come.
+   * @param image the data address of an image in the chat.
+   * @param onDelta called with the answers as they arrive.
    */
   constructor(
     request: InferenceRequest,

@@ -3,7 +3,7 @@ import { extname } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 
-/** What servers know images by. */
+/** Servers' names for image formats. */
 const mediaTypes: Readonly<Record<string, string>> = {
   ".png": "image/png",
   ".jpg": "image/jpeg",
@@ -13,11 +13,11 @@ const mediaTypes: Readonly<Record<string, string>> = {
 };
 
 /**
- * An image of this machine as an address that holds it, `data:image/png;base64,…`: that is how a
- * chat shows one.
+ * A local image as an address with its content, `data:image/png;base64,…`, which a chat can
+ * contain.
  *
- * @param file a path, or such an address, which is left as it is.
- * @throws SluiceError `FILE_UNREADABLE` if it is not there, is not an image by its ending, or has
+ * @param file a path, or such an address, which stays unchanged.
+ * @throws SluiceError `FILE_UNREADABLE` if it is missing, is not an image by its extension, or has
  *   more than `limits.maxImageBytes`.
  */
 export async function imageAddress(file: string): Promise<string> {

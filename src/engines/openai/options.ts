@@ -18,7 +18,7 @@ const address = z.url({ protocol: /^https?$/, abort: true }).superRefine((text, 
 });
 
 const endpoint = z.strictObject({
-  baseUrl: address.describe("Address up to and with /v1"),
+  baseUrl: address.describe("Address up to and including /v1"),
   weight: z
     .number()
     .gt(0)
@@ -28,10 +28,10 @@ const endpoint = z.strictObject({
   apiKeyEnv: z
     .string()
     .optional()
-    .describe("Environment variable that holds its API key; default: model.apiKeyEnv"),
+    .describe("Environment variable with its API key; default: model.apiKeyEnv"),
 });
 
-/** Fields of a body that follow from other keys of a job, and what says them. */
+/** Fields of a body that follow from other keys of a job, with these keys. */
 const ownFields: Readonly<Record<string, string>> = {
   model: "model.name",
   messages: "prompt",
@@ -71,11 +71,11 @@ const extraBody = z.record(z.string(), z.json()).superRefine((fields, context) =
 /** `model` of a job with engine `openai`. */
 export const openaiModel = z
   .strictObject({
-    engine: z.literal("openai").describe("What answers requests"),
+    engine: z.literal("openai").describe("The engine that answers requests"),
     name: z.string().describe("The model's name on the server"),
     baseUrl: setting(
       "operation",
-      "Address up to and with /v1; default https://api.openai.com/v1",
+      "Address up to and including /v1; default https://api.openai.com/v1",
       address.optional(),
     ),
     endpoints: setting(
@@ -85,57 +85,57 @@ export const openaiModel = z
     ),
     apiKeyEnv: setting(
       "operation",
-      "Environment variable that holds the API key; default, at OpenAI alone: OPENAI_API_KEY",
+      "Environment variable with the API key; default, for OpenAI only: OPENAI_API_KEY",
       z.string().optional(),
     ),
     maxInFlight: setting(
       "operation",
-      "Requests at once to one endpoint; default: found while it answers",
+      "Requests at once to one endpoint; default: found automatically",
       count.max(limits.maxInFlight).optional(),
     ),
     requestsPerMinute: setting(
       "operation",
-      "Requests a minute to one endpoint; default: as its rate-limit headers say",
+      "Requests a minute to one endpoint; default: from its rate-limit headers",
       count.optional(),
     ),
     tokensPerMinute: setting(
       "operation",
-      "Tokens a minute to one endpoint, of prompts and answers; default: as its headers say",
+      "Tokens a minute to one endpoint, of prompts and answers; default: from its headers",
       count.optional(),
     ),
     maxBatchRows: setting(
       "operation",
-      `Texts of one request for vectors; default ${limits.defaultEmbeddedTexts}`,
+      `Texts of one embedding request; default ${limits.defaultEmbeddedTexts}`,
       count.max(limits.maxEmbeddedTexts).optional(),
     ),
     extraBody: extraBody
       .optional()
-      .describe("Fields that each request has besides those of Sluice, by the server's names"),
+      .describe("Additional fields of each request, by the server's names"),
     timeoutMs: setting(
       "operation",
-      "Time one request may take",
+      "Longest time of one request",
       count.default(limits.requestTimeoutMs),
     ),
     firstAnswerMs: setting(
       "operation",
-      "Time an endpoint has to answer before the first row is sent; 0: it is not looked at",
+      "Time for an endpoint to answer before the first row is sent; 0: it is not checked",
       z.int().min(0).default(limits.firstAnswerMs),
     ),
     maxEndpointDownMs: setting(
       "operation",
-      "Time the endpoint may be down before the run stops, resumable",
+      "Longest outage of the endpoint before the run stops, resumable",
       z.int().min(0).default(limits.maxEndpointDownMs),
     ),
     structuredOutput: setting(
       "operation",
-      "How the server is asked to keep to a schema; none: answers are only checked",
+      "How the server is asked to follow a schema; none: answers are only checked",
       z
         .enum(["response-format", "grammar", "structured-outputs", "none"])
         .default("response-format"),
     ),
     contextTokens: count
       .optional()
-      .describe("Context of the model, where the server does not check it"),
+      .describe("Context of the model, if the server does not check it"),
   })
   .superRefine(({ baseUrl, endpoints = [] }, context) => {
     const refuse = (path: (string | number)[], message: string) =>

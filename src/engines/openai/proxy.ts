@@ -6,12 +6,12 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const defaultPorts: Record<string, string> = { "http:": "80", "https:": "443" };
 
 /**
- * The proxy that the environment names for an address, or undefined: `HTTPS_PROXY` or `HTTP_PROXY`
- * by the address's protocol, unless `NO_PROXY` lists its host: `*`, a domain with all below it, an
- * IP address, each with or without a port, or a range such as `10.0.0.0/8`. Names in lower case
- * count first.
+ * The environment's proxy for an address, or undefined: `HTTPS_PROXY` or `HTTP_PROXY` by the
+ * address's protocol, unless `NO_PROXY` lists its host: `*`, a domain with all below it, an IP
+ * address, each with or without a port, or a range such as `10.0.0.0/8`. Lower-case names take
+ * precedence.
  *
- * @throws SluiceError `JOB_INVALID` when the proxy is not an http or https address.
+ * @throws SluiceError `JOB_INVALID` if the proxy is not an http or https address.
  */
 export function proxyFor(address: URL, environment: Environment): URL | undefined {
   const name = address.protocol === "https:" ? "https_proxy" : "http_proxy";

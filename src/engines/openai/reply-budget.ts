@@ -1,4 +1,4 @@
-/** Bytes of answer bodies that an engine holds while they come; beyond it one at a time comes. */
+/** Bytes of answer bodies in memory while they arrive; above it, one at a time is received. */
 const maxReplyBytesInFlight = 128 * 1024 * 1024;
 
 /** A reply that is being received, and can be made to wait. */
@@ -8,8 +8,8 @@ export interface Incoming {
 }
 
 /**
- * Bytes of replies that are held at once, however many are under way. Where they are too many, all
- * but the oldest wait, so that one of them always comes to its end.
+ * Bytes of replies in memory, however many are in flight. If they are too many, all but the oldest
+ * wait, so that one of them always comes to its end.
  */
 export class ReplyBudget {
   readonly #maxBytes: number;
@@ -22,7 +22,7 @@ export class ReplyBudget {
     this.#maxBytes = maxBytes;
   }
 
-  /** More of a reply has come. */
+  /** More of a reply has arrived. */
   take(reply: Incoming, bytes: number): void {
     this.#held.set(reply, (this.#held.get(reply) ?? 0) + bytes);
     this.#bytes += bytes;
@@ -31,7 +31,7 @@ export class ReplyBudget {
     reply.pause();
   }
 
-  /** A reply is whole, or will not become so. */
+  /** A reply is complete, or will not be completed. */
   release(reply: Incoming): void {
     const bytes = this.#held.get(reply);
     if (bytes === undefined) return;

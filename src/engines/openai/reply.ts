@@ -13,16 +13,16 @@ import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.
 import { limits } from "../../foundation/limits.ts";
 import type { HttpReply } from "./transport.ts";
 
-/** What a 200 says. */
+/** The content of a 200. */
 export interface ReadReply {
   answers: readonly Answer[];
   usage: Usage;
 }
 
-/** What was asked for, which a reply must hold. */
+/** The request, which the reply must fulfil. */
 type Asked = Pick<GenerationParameters, "numReturnSequences" | "logprobs">;
 
-/** How other servers name the ends of an answer; whatever is not here ended as `stop`. */
+/** Other servers' names for the ends of an answer; any other name means `stop`. */
 const finishReasons: Record<string, FinishReason> = {
   length: "length",
   max_tokens: "length",
@@ -35,9 +35,9 @@ const finishReasons: Record<string, FinishReason> = {
  * Servers count the tokens of several answers only in sum: those of each are its log-probabilities,
  * or a share of the sum by the length of its text.
  *
- * @throws SluiceError `RESPONSE_MALFORMED` if it is not such a reply or holds less than was asked
- *   for, `ANSWER_EMPTY` when it holds no choice, or a choice without text.
- * @param redact takes secrets out of what is quoted from the body.
+ * @throws SluiceError `RESPONSE_MALFORMED` if it is not such a reply or holds less than the
+ *   request, `ANSWER_EMPTY` if it holds no choice, or a choice without text.
+ * @param redact removes secrets from quotations of the body.
  */
 export function readReply(
   reply: HttpReply,
@@ -70,7 +70,7 @@ function inOrder(choices: readonly Json[], count: number): JsonObject[] {
     if (!isJsonObject(choice)) throw malformed(`choices[${at}] is ${kindOf(choice)}`);
     return choice;
   });
-  // A server may give more than it was asked for, the first of them not first.
+  // A server may return more than requested, in another order.
   return objects.sort((a, b) => countOf(a.index) - countOf(b.index)).slice(0, count);
 }
 
@@ -80,7 +80,7 @@ function answerOf(choice: JsonObject, form: "chat" | "completion", logprobs: num
   const { tool_calls: calls } = message;
   const hasCalls = Array.isArray(calls) && calls.length > 0;
   if (hasCalls && isDeeperThan(limits.maxReplyDepth, calls)) throw malformed("its calls are deep");
-  // Beside calls a server may say nothing, or leave the text out.
+  // With tool calls, a server may return no text, or leave the member out.
   const text = hasCalls && typeof message.content !== "string" ? "" : textOf(choice, form);
   if (text === null) {
     const reason = typeof finish === "string" ? finish : kindOf(finish);
@@ -103,7 +103,7 @@ function answerOf(choice: JsonObject, form: "chat" | "completion", logprobs: num
   return { ...answer, logprobs: read ?? [] };
 }
 
-/** What lies in one another without end could be parsed, and never be written. */
+/** Endless nesting could be parsed, and never be written. */
 function isDeeperThan(depth: number, value: Json): boolean {
   if (typeof value !== "object" || value === null) return false;
   return depth === 0 || Object.values(value).some((inner) => isDeeperThan(depth - 1, inner));
@@ -126,7 +126,10 @@ function withTokens(answers: readonly Answer[], completionTokens: number): Answe
   });
 }
 
-/** The body of a reply. @throws SluiceError `RESPONSE_MALFORMED` if it is not a JSON object. */
+/**
+ * The body of a reply.
+ * @throws SluiceError `RESPONSE_MALFORMED` if it is not a JSON object.
+ */
 export function parseReply(
   { text, headers }: HttpReply,
   redact: (text: string) => string,
@@ -153,7 +156,7 @@ function textOf(choice: JsonObject, form: "chat" | "completion"): string | null 
   throw malformed(`the text of the answer is ${kindOf(text)}`);
 }
 
-/** What a reply says of tokens; none where it says nothing. */
+/** A reply's token counts; none if they are absent. */
 export function usageOf(usage: Json | undefined): Usage {
   if (!isJsonObject(usage)) return noUsage;
   const details = usage.prompt_tokens_details;
@@ -168,24 +171,24 @@ function countOf(value: Json | undefined): number {
   return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
 }
 
-/** What stands in the place of something else, for messages. */
+/** An unexpected value, for messages. */
 export function kindOf(value: Json | undefined): string {
   if (value === undefined) return "missing";
   if (value === null) return "null";
   return Array.isArray(value) ? "a list" : `of type ${typeof value}`;
 }
 
-/** The error of a reply that is not what was asked for. */
+/** The error for an unexpected reply. */
 export function malformed(detail: string): SluiceError {
   return new SluiceError("RESPONSE_MALFORMED", detail);
 }
 
-/** JSON has no infinity; servers write this, or null, for a token that was ruled out. */
+/** JSON has no infinity; servers write this, or null, for an excluded token. */
 const leastLogprob = -9999;
 
 /**
  * The log-probabilities of a choice, in the form of chats (`content`) or of completions (`tokens`),
- * each token with at most `count` alternatives. Undefined where there are none.
+ * each token with at most `count` alternatives. Undefined if there are none.
  */
 function readLogprobs(logprobs: Json | undefined, count: number) {
   if (!isJsonObject(logprobs)) return undefined;
@@ -222,12 +225,12 @@ function ofCompletion(logprobs: JsonObject, count: number): TokenLogprob[] {
   });
 }
 
-/** Some servers add the chosen token to the alternatives; it is reported beside them already. */
+/** Some servers add the chosen token to the alternatives; it is already reported beside them. */
 function likeliest(alternatives: readonly TokenAlternative[], count: number): TokenAlternative[] {
   return alternatives.toSorted((a, b) => b.logprob - a.logprob).slice(0, count);
 }
 
-/** Some servers give the numbers of tokens; anything else is none. */
+/** Some servers give the numbers of tokens; any other value counts as none. */
 function tokenText(token: Json | undefined): string {
   return typeof token === "string" || typeof token === "number" ? String(token) : "";
 }

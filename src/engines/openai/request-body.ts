@@ -24,7 +24,7 @@ const commonFields: readonly Field[] = [
   ["numReturnSequences", "n"],
 ];
 
-/** Beyond what OpenAI documents; vLLM and SGLang have these names, most others too. */
+/** Beyond OpenAI's documentation; vLLM and SGLang have these names, most others too. */
 const extraFields: readonly Field[] = [
   ["topK", "top_k"],
   ["minP", "min_p"],
@@ -33,7 +33,7 @@ const extraFields: readonly Field[] = [
 ];
 
 /**
- * Writes request bodies. What is the same for many requests is serialised once: the model, and the
+ * Writes request bodies. Common parts of many requests are serialised once: the model, and the
  * parameters as long as the same object comes again.
  */
 export class RequestWriter {
@@ -47,8 +47,8 @@ export class RequestWriter {
   #completionTail = "";
 
   /**
-   * @param isOpenaiItself leave out what api.openai.com would refuse.
-   * @param extraBody further members that every body has.
+   * @param isOpenaiItself leaves out what api.openai.com would refuse.
+   * @param extraBody further members of every body.
    */
   constructor(
     model: string,
@@ -62,9 +62,9 @@ export class RequestWriter {
   }
 
   /**
-   * The JSON text for a request: chat where it has messages, else completion.
+   * The JSON text for a request: a chat if it has messages, else a completion.
    *
-   * @param image address of an image that the chat shows.
+   * @param image address of an image in the chat.
    */
   write(request: InferenceRequest, image?: string): string {
     if (request.parameters !== this.#parameters) this.#prepare(request.parameters);
@@ -91,14 +91,14 @@ export class RequestWriter {
 
   #slotted(line: SlottedLine): string {
     const by = this.#structuredOutput;
-    // A schema cannot say it, and a grammar for each row takes time to make.
+    // A schema cannot express it, and a grammar for each row takes time to make.
     if (by === "response-format" || by === "none") return "}";
     return tail(grammarFields(lineGrammar(line, ""), by));
   }
 
-  /** What stands in place of a body's last brace. */
+  /** Replaces a body's last brace. */
   #structured(structure: AnswerStructure, { messages }: InferenceRequest): string {
-    // Its completions know no schema.
+    // Its completions have no schema.
     if (this.#isOpenaiItself && messages === undefined) return "}";
     if (structure !== this.#structure) {
       const fields = structureFields(structure, this.#structuredOutput);
@@ -112,7 +112,7 @@ export class RequestWriter {
     this.#parameters = parameters;
     const fields = sampling(parameters, this.#isOpenaiItself);
     const { maxNewTokens, explicit = [], logprobs = 0 } = parameters;
-    // Where nobody wrote a limit the server has its own, which may be none.
+    // Without a written limit the server uses its own, which may be none.
     const limit = explicit.includes("maxNewTokens") ? maxNewTokens : undefined;
     const chatLimit = this.#isOpenaiItself ? "max_completion_tokens" : "max_tokens";
     const chatLogprobs = logprobs > 0 ? { logprobs: true, top_logprobs: logprobs } : {};
@@ -122,7 +122,7 @@ export class RequestWriter {
   }
 }
 
-/** An image stands before the words of the user's first message. */
+/** An image comes before the text of the user's first message. */
 function messagesJson(messages: readonly ChatMessage[], image: string | undefined): string {
   const shown = image === undefined ? -1 : messages.findIndex(({ role }) => role === "user");
   return JSON.stringify(
@@ -130,7 +130,7 @@ function messagesJson(messages: readonly ChatMessage[], image: string | undefine
   );
 }
 
-/** A message as servers take it; one of words alone is the same there. */
+/** A message in the servers' form; a message of text alone is the same. */
 function sent(message: ChatMessage, image: string | undefined): object {
   const { role, content } = message;
   const words = typeof content === "string" ? content : content.map(sentPart);
@@ -158,7 +158,7 @@ function sentPart(part: ContentPart): object {
   }
 }
 
-/** The JSON of what every body begins with: the model, and the job's own members. */
+/** The JSON at the beginning of every body: the model, and the job's own members. */
 export function bodyFields(model: string, extraBody: JsonObject = {}): string {
   return JSON.stringify({ model, ...extraBody }).slice(1, -1);
 }
@@ -173,14 +173,14 @@ function sampling(parameters: GenerationParameters, isOpenaiItself: boolean) {
     temperature: parameters.temperature,
     top_p: parameters.topP,
   };
-  // A drawn one would make equal prompts one answer.
+  // A drawn one would give equal prompts the same answer.
   if (explicit.includes("seed")) fields.seed = parameters.seed;
-  // An empty list is refused by some servers, and none ends answers at texts of its own.
+  // Some servers refuse an empty list, and none has stop texts of its own.
   if (stop.length > 0) fields.stop = stop;
   const optional = isOpenaiItself ? commonFields : [...commonFields, ...extraFields];
   for (const [parameter, field] of optional) {
     const value = parameters[parameter] ?? neutral[parameter];
-    // A server may have a default of its own, which a value that somebody wrote must override.
+    // A server may have its own default, which a written value must override.
     if (value !== neutral[parameter] || explicit.includes(parameter)) fields[field] = value;
   }
   return fields;

@@ -3,13 +3,13 @@ import type { OnDelta } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { type HttpReply, type ReplySink, TransportError } from "./transport.ts";
 
-/** The members with which a body asks for a stream. */
+/** The members of a body that request a stream. */
 export const streamFields = `,"stream":true,"stream_options":{"include_usage":true}}`;
 
-/** One of the answers, as far as it has come. */
+/** One of the answers, as far as it has arrived. */
 interface StreamedChoice {
   text: string;
-  /** The model thought, or calls tools: that it says nothing may mean that there is no answer. */
+  /** The model thought, or calls tools: without text there may be no answer. */
   hasOther: boolean;
   finishReason: Json;
   toolCalls: JsonObject[];
@@ -18,8 +18,8 @@ interface StreamedChoice {
 }
 
 /**
- * A reply that comes as server-sent events, put together to what the server would have said in one
- * piece. So everything behind it reads one form: answers, usage and errors are the same.
+ * A reply of server-sent events, assembled into the body of an unstreamed reply. So all later code
+ * reads one form: answers, usage and errors are the same.
  */
 export class StreamedReply implements ReplySink {
   readonly #form: "chat" | "completion";
@@ -27,18 +27,18 @@ export class StreamedReply implements ReplySink {
   readonly #onDelta: OnDelta;
   readonly #decoder = new TextDecoder("utf-8", { fatal: true });
   readonly #choices = new Map<number, StreamedChoice>();
-  /** The beginning of a line whose end has not come. */
+  /** The beginning of a line without its end. */
   #line = "";
-  /** The data of the event that is being read. */
+  /** The data of the present event. */
   #data: string[] = [];
   #usage: Json = null;
-  /** What the server says in place of the rest. */
+  /** The server's error instead of the rest. */
   #error: Json | undefined;
   #isEnded = false;
-  /** Whether anything was told, which cannot be taken back. */
+  /** Whether anything was reported, which cannot be taken back. */
   hasTold = false;
 
-  /** @param count answers that were asked for; the server may give more. */
+  /** @param count requested answers; the server may give more. */
   constructor(form: "chat" | "completion", count: number, onDelta: OnDelta) {
     this.#form = form;
     this.#count = count;
@@ -55,7 +55,7 @@ export class StreamedReply implements ReplySink {
   /**
    * The reply as it would be without streaming.
    *
-   * @throws TransportError `lost` where the stream ended before the answers did.
+   * @throws TransportError `lost` if the stream ended before the answers did.
    */
   end(headers: IncomingHttpHeaders): HttpReply {
     this.#addLine(this.#line.replace(/\r$/, ""));
@@ -88,7 +88,7 @@ export class StreamedReply implements ReplySink {
 
   #addLine(line: string): void {
     if (line.startsWith("data:")) this.#data.push(line.slice(5).trimStart());
-    // Some servers send an error as a field of its own.
+    // Some servers send an error as a separate field.
     else if (line.startsWith("error:")) this.#data.push(`{"error":${line.slice(6)}}`);
     else if (line === "" && this.#data.length > 0) {
       const data = this.#data.join("\n");
@@ -148,7 +148,7 @@ export class StreamedReply implements ReplySink {
   }
 }
 
-/** Members of a delta that say nothing beside the text. */
+/** Members of a delta without meaning beside the text. */
 const plainMembers = new Set(["role", "content", "refusal"]);
 
 function newChoice(): StreamedChoice {
@@ -166,12 +166,12 @@ function addLogprobs(choice: StreamedChoice, logprobs: Json | undefined): void {
   }
 }
 
-/** A call comes in pieces: first its id and name, then its arguments as a text that grows. */
+/** A call comes in pieces: first its id and name, then its arguments as a growing text. */
 function addToolCalls(calls: JsonObject[], pieces: Json | undefined): void {
   for (const piece of Array.isArray(pieces) ? pieces : []) {
     if (!isJsonObject(piece)) continue;
     const { index, function: named, ...others } = piece;
-    // One that says no number continues the last, unless it is a call with an id of its own.
+    // A piece without a number continues the last call, unless it has an id of its own.
     const last = others.id === undefined ? Math.max(0, calls.length - 1) : calls.length;
     const at = typeof index === "number" && index <= calls.length ? index : last;
     const call = calls[at] ?? {};
@@ -187,7 +187,7 @@ function joined(before: JsonObject = {}, more: JsonObject): JsonObject {
   return { ...before, ...others, arguments: `${before.arguments ?? ""}${text}` };
 }
 
-/** The status that an error in a stream would have had. */
+/** The status of an unstreamed reply with this error. */
 function statusOf(error: Json): number {
   const code = isJsonObject(error) ? Number(error.code) : Number.NaN;
   return Number.isInteger(code) && code >= 400 && code < 600 ? code : 500;

@@ -3,11 +3,11 @@ import { type Grammar, toGbnf } from "../../foundation/grammar.ts";
 import type { AnswerStructure, InferenceRequest } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 
-/** How a server is asked to keep to a schema; `none`: it is not, and answers are only checked. */
+/** How a server is asked to keep to a schema; `none`: answers are only checked. */
 export type StructuredOutput = "response-format" | "grammar" | "structured-outputs" | "none";
 
 /**
- * The fields of a body that ask for a structure: what OpenAI documents, llama-server's `grammar`,
+ * The fields of a body that request a structure: OpenAI's documented one, llama-server's `grammar`,
  * or vLLM's `structured_outputs`.
  */
 export function structureFields(
@@ -28,16 +28,16 @@ export function structureFields(
   }
 }
 
-/** The fields that ask for texts of a grammar; none where a server is asked by schemas alone. */
+/** The fields that request texts of a grammar; none for a server that only takes schemas. */
 export function grammarFields(grammar: Grammar, by: StructuredOutput): Record<string, Json> {
   if (by === "grammar") return { grammar: toGbnf(grammar) };
   return by === "structured-outputs" ? { structured_outputs: { grammar: toGbnf(grammar) } } : {};
 }
 
-/** Keywords that OpenAI refuses in a schema that it is to keep to strictly. */
+/** Keywords that OpenAI refuses in a strict schema. */
 const notStrict = new Set(["minLength", "maxLength", "uniqueItems", "prefixItems"]);
 
-/** Whether a schema is one of those that OpenAI can promise to keep to. */
+/** Whether OpenAI can guarantee a schema. */
 function isStrict(schema: JsonObject): boolean {
   return schema.type === "object" && isStrictWithin(schema);
 }
@@ -54,7 +54,7 @@ function isStrictWithin(schema: JsonObject): boolean {
   return isComplete && inner.every((it) => isJsonObject(it) && isStrictWithin(it));
 }
 
-/** What servers say that do not know the field, or cannot use what is in it. */
+/** Messages of servers that do not know the field, or cannot use its content. */
 const aboutStructure = /response_?format|json_?schema|structured.?output|guided|grammar|schema/i;
 
 const others: Record<StructuredOutput, string> = {
@@ -66,8 +66,8 @@ const others: Record<StructuredOutput, string> = {
 };
 
 /**
- * The error of a request that asked for a form, with what to do about it. A schema that all
- * rows have would be refused for each of them: that ends the run.
+ * The error of a request with a form, with advice. A schema that all rows have would be refused for
+ * each of them: that ends the run.
  */
 export function withStructureHint(
   error: SluiceError,
@@ -78,7 +78,7 @@ export function withStructureHint(
   if (error.code !== "REQUEST_REFUSED" && error.code !== "SERVER_ERROR") return error;
   if (!aboutStructure.test(error.message)) return error;
   const { copies, isAnyObject = false } = structure ?? {};
-  // OpenAI takes the mode for any object only with messages that speak of JSON.
+  // OpenAI takes the mode for any object only with messages that mention JSON.
   const isOfRow = structure === undefined || copies !== undefined || isAnyObject;
   const code = isOfRow ? "REQUEST_REFUSED" : "STRUCTURE_REFUSED";
   const hint = `set model.structuredOutput to ${others[by]}`;

@@ -10,16 +10,16 @@ import type { Call } from "./call.ts";
 import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
 import type { HttpReply, StreamedBody } from "./transport.ts";
 
-/** What an engine answers but for its time. */
+/** An engine's answer without its time. */
 type Transcribed = Omit<InferenceResponse, "seconds">;
 
 /**
- * The request that asks what is said in a file, as a form with the file in it. The file is read
- * while it is sent, so that its size does not matter to memory.
+ * The request for a transcript of a file, as a form with the file in it. The file is read while it
+ * is sent, so that memory stays flat.
  *
- * @param fields the model, and what else the job sends with each request.
- * @param random draws what stands between the parts of the form, so that no file can hold it.
- * @throws SluiceError `FILE_UNREADABLE` where there is no such file, or it is too large.
+ * @param fields the model, and the job's other members of each request.
+ * @param random draws the text between the parts of the form, so that no file can contain it.
+ * @throws SluiceError `FILE_UNREADABLE` if the file is missing or too large.
  */
 export async function transcriptionCall(
   { file = "", parameters }: InferenceRequest,
@@ -69,7 +69,7 @@ function formOf(
   };
 }
 
-/** As browsers write names in a form. */
+/** In the browsers' way to write names in a form. */
 function quoted(name: string): string {
   return name.replace(/["\r\n]/g, (character) => encodeURIComponent(character));
 }

@@ -10,17 +10,20 @@ import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { proxyFor } from "./proxy.ts";
 import { type Incoming, ReplyBudget } from "./reply-budget.ts";
 
-/** A reply as it came, whatever its status. */
+/** A received reply, whatever its status. */
 export interface HttpReply {
   status: number;
   headers: IncomingHttpHeaders;
   text: string;
 }
 
-/** Takes a reply as it comes, where that is a stream of events. */
+/** Takes a reply in parts, if it is a stream of events. */
 export interface ReplySink {
   add(chunk: Uint8Array): void;
-  /** The whole reply. @throws TransportError where it is not whole. */
+  /**
+   * The whole reply.
+   * @throws TransportError if it is incomplete.
+   */
   end(headers: IncomingHttpHeaders): HttpReply;
 }
 
@@ -28,8 +31,8 @@ export interface ReplySink {
 export class TransportError extends Error {
   override readonly name = "TransportError";
   /**
-   * `unreachable`: the request was not sent. `timeout`, `lost`: it was, and no whole reply came.
-   * `garbled`: what came is not HTTP, or is too long.
+   * `unreachable`: the request was not sent. `timeout`, `lost`: it was sent, but there is no whole
+   * reply. `garbled`: the reply is not HTTP, or is too long.
    */
   readonly kind: "unreachable" | "timeout" | "lost" | "garbled";
   /** The system's or undici's code, such as ECONNREFUSED. */
@@ -42,14 +45,14 @@ export class TransportError extends Error {
   }
 }
 
-/** A body that is read while it is sent, once for each time it is. */
+/** A body that is read while it is sent, once for each try. */
 export interface StreamedBody {
   contentType: string;
   contentLength: number;
   stream(): AsyncIterable<Uint8Array>;
 }
 
-/** JSON text, or anything else. */
+/** JSON text, or any other body. */
 export type RequestBody = string | StreamedBody;
 
 interface TransportOptions {
@@ -61,11 +64,11 @@ interface TransportOptions {
   maxConnections: number;
   timeoutMs: number;
   maxResponseBytes: number;
-  /** Which issuers of certificates are trusted; default: those of Node. */
+  /** Trusted issuers of certificates; default: those of Node. */
   secureContext?: SecureContext | undefined;
-  /** Listens on the signals of requests, which others may do as well. Default: one of its own. */
+  /** Listens on the signals of requests, possibly shared. Default: its own. */
   watch?: AbortWatch;
-  /** Bytes of replies at once, which others may share. Default: one of its own. */
+  /** Bytes of replies at once, possibly shared. Default: its own. */
   replyBudget?: ReplyBudget;
 }
 
@@ -74,13 +77,13 @@ const connectTimeoutMs = 10_000;
 
 /**
  * POSTs JSON over a pool of kept-alive connections, through the environment's proxy if there is
- * one. Requests beyond the connections wait in line; their time counts from when they are sent.
+ * one. Requests beyond the connections wait in line; their time counts from their sending.
  */
 export class Transport {
   readonly #dispatcher: Dispatcher;
   readonly #headers: Record<string, string>;
   readonly #origin: string;
-  /** What comes before a path: the whole origin where a proxy is asked in plain HTTP. */
+  /** The text before a path: the whole origin for a plain HTTP proxy. */
   readonly #pathPrefix: string;
   readonly #exchanges: Exchanges;
 
@@ -91,7 +94,7 @@ export class Transport {
     const commonOptions = {
       connections: maxConnections,
       pipelining: 1,
-      // Our own deadline is exact and counts the whole reply.
+      // Our own deadline is exact and covers the whole reply.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxResponseSize: options.maxResponseBytes,
@@ -120,10 +123,10 @@ export class Transport {
   }
 
   /**
-   * Sends `body` and gives the whole reply.
+   * Sends `body` and returns the whole reply.
    *
-   * @param sink gets a successful reply that is a stream of events, and says what is the whole.
-   * @throws TransportError when there is none; the signal's reason.
+   * @param sink gets a successful reply that is a stream of events, and returns the whole.
+   * @throws TransportError if there is no reply; the signal's reason.
    */
   post(path: string, body: RequestBody, signal: AbortSignal, sink?: ReplySink): Promise<HttpReply> {
     if (typeof body === "string") {
@@ -133,7 +136,10 @@ export class Transport {
     return this.#send("POST", path, this.#headersOf(body), stream, signal);
   }
 
-  /** Asks for a page and gives the whole reply. @throws as `post`. */
+  /**
+   * Gets a page and returns the whole reply.
+   * @throws as `post`.
+   */
   get(path: string, signal: AbortSignal): Promise<HttpReply> {
     return this.#send("GET", path, this.#headers, null, signal);
   }
@@ -161,29 +167,29 @@ export class Transport {
     return { ...this.#headers, "content-type": contentType, "content-length": length };
   }
 
-  /** Breaks every connection; requests under way are rejected with `error`. */
+  /** Breaks every connection; requests in flight are rejected with `error`. */
   async close(error: Error): Promise<void> {
     this.#exchanges.close(error);
     await this.#dispatcher.destroy(error);
   }
 }
 
-/** `Basic …` of a URL's user and password, or undefined where it has none. */
+/** `Basic …` from a URL's user and password, or undefined if it has none. */
 export function basicCredentials({ username, password }: URL): string | undefined {
   if (username === "" && password === "") return undefined;
   const plain = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
   return `Basic ${Buffer.from(plain).toString("base64")}`;
 }
 
-/** What the exchanges of one transport share. One timer serves all. */
+/** The shared state of the exchanges of one transport. One timer serves all. */
 class Exchanges {
   readonly watch: AbortWatch;
   readonly budget: ReplyBudget;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
-  /** Why nothing is sent any more. */
+  /** Why no more requests are sent. */
   closedBy: Error | undefined;
-  /** In no order, which takes less than a Set that they enter and leave all the time. */
+  /** Without order, which is cheaper than a Set with constant changes. */
   readonly #sent: Exchange[] = [];
   #cancelTimer: (() => void) | undefined;
 
@@ -197,7 +203,7 @@ class Exchanges {
 
   send(exchange: Exchange): void {
     exchange.deadlineMs = this.#clock.monotonic() + this.#timeoutMs;
-    // It may be sent anew on another connection.
+    // It may be sent again on another connection.
     if (exchange.place < 0) exchange.place = this.#sent.push(exchange) - 1;
     if (!this.#cancelTimer) this.#arm(this.#timeoutMs);
   }
@@ -234,10 +240,10 @@ class Exchanges {
   }
 }
 
-/** One request and what comes back for it. */
+/** One request and its reply. */
 class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
   deadlineMs = 0;
-  /** Among those that were sent; -1: it was not, or is over. */
+  /** Place among the sent ones; -1: it was not sent, or is over. */
   place = -1;
   watchedPlace = -1;
   isSettled = false;
@@ -294,7 +300,7 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#isStream) return this.#pass(chunk);
-    // Nearly all replies are of one chunk, and need not be counted.
+    // Almost all replies have one chunk, and need not be counted.
     if (this.#first === undefined) this.#first = chunk;
     else this.#keep(chunk);
   }
@@ -304,7 +310,7 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
   }
 
   resume(): void {
-    // Not while another connection is being read, as undici demands.
+    // Not while another connection is being read, as undici requires.
     queueMicrotask(() => this.#controller?.resume());
   }
 
@@ -333,7 +339,8 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
     const bytes = this.#rest ? Buffer.concat(this.#rest) : this.#first;
     this.#settle();
     const text = bytes?.toString() ?? "";
-    // Bytes that are not UTF-8 become U+FFFD, which answers may hold too. Faults stay as they are.
+    // Bytes that are not UTF-8 become U+FFFD, which answers may also contain. Faults stay
+    // unchanged.
     if (this.#status < 300 && text.includes("\uFFFD") && !isUtf8(bytes!)) {
       this.#reject(new TransportError("garbled", "the reply is not UTF-8 text"));
     } else this.#resolve({ status: this.#status, headers: this.#headers, text });
@@ -368,7 +375,7 @@ const timeoutCodes = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]
 
 function transportError(error: Error & { code?: unknown }, wasSent: boolean): Error {
   const code = typeof error.code === "string" ? error.code : "";
-  // A fault of ours, which no waiting mends.
+  // A fault of ours, which waiting does not mend.
   if (code === "UND_ERR_INVALID_ARG") return error;
   const message =
     code === "" || error.message.includes(code) ? error.message : `${code}: ${error.message}`;

@@ -6,7 +6,7 @@ export function isOpenaiItself(baseUrl: string): boolean {
   return new URL(baseUrl).hostname === "api.openai.com";
 }
 
-/** Which generation parameters can be asked of a compatible server, such as vLLM. */
+/** The generation parameters of compatible servers, such as vLLM. */
 export const compatibleSupport: ParameterSupport = Object.freeze({
   ...fullSupport,
   maxLength: "give maxNewTokens: only the server knows how long a prompt is",

@@ -13,21 +13,21 @@ import type { Call } from "./call.ts";
 import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
 import type { HttpReply } from "./transport.ts";
 
-/** A text whose vector is wanted. */
+/** A text to embed. */
 export type EmbeddingRequest = Pick<InferenceRequest, "prompt">;
 
-/** What an engine answers but for its time. */
+/** An engine's answer without its time. */
 type Embedded = Omit<InferenceResponse, "seconds">;
 
 /**
- * Vectors of several texts by one HTTP request. A text that is refused makes the whole request
- * fail, so that it is found by halving; other failures are those of each text.
+ * Vectors of several texts by one HTTP request. A refused text makes the whole request fail, so it
+ * is found by halving; other failures belong to each text.
  */
 export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
   readonly #asker: Asker;
   readonly #fields: string;
 
-  /** @param fields JSON of the members that each body has besides its texts. */
+  /** @param fields JSON of the other members of each body. */
   constructor(asker: Asker, fields: string) {
     this.#asker = asker;
     this.#fields = fields;

@@ -28,7 +28,7 @@ const defaultBatchTokens = 512;
 const defaultContextTokens = 8192;
 const bytesPerGib = 1024 ** 3;
 
-/** What the host says of its model. */
+/** The host's facts about its model. */
 interface ModelFacts {
   chatTemplate: string;
   bos: string;
@@ -38,9 +38,8 @@ interface ModelFacts {
 }
 
 /**
- * Opens the engine that computes models with OpenVINO GenAI, in a process of Python. The package
- * and the model are fetched where they are not here. See `openHostedEngine` for what the death of
- * that process means.
+ * Opens the engine that computes models with OpenVINO GenAI, in a process of Python. A missing
+ * package or model is fetched. See `openHostedEngine` for the effect of that process's death.
  *
  * @throws SluiceError as `locateEnginePackage`, `findWeights` and `openHostedEngine`.
  */
@@ -95,7 +94,7 @@ class OpenvinoEngine implements Engine {
   constructor(client: HostedClient, contextTokens: number, weights: Json) {
     this.#client = client;
     this.#contextTokens = contextTokens;
-    // The rules of tokens are in the weights' file, or in the folder beside them.
+    // The rules of the tokenizer are in the weights' file, or in the folder beside them.
     this.#digest = sha256Hex(JSON.stringify([client.choices?.version, weights]));
   }
 
@@ -118,7 +117,7 @@ class OpenvinoEngine implements Engine {
   ): Promise<InferenceResponse> {
     const { tokens, slottedLine } = request;
     const { bosToken, firstToken } = this.#model;
-    // A line begins by what its prompt ends with.
+    // The end of a prompt decides the beginning of its line.
     const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request);
     const parts = tokens ?? partsOf(pieces, (await this.#client.tokenizePieces([pieces]))[0]!);
     const prompt = requestTokens(request, parts, {
@@ -164,7 +163,7 @@ class OpenvinoEngine implements Engine {
   }
 }
 
-/** The texts that an answer may be, in the notation that the library's XGrammar takes. */
+/** The possible texts of an answer, in the notation of the library's XGrammar. */
 function grammarOf(
   { slottedLine, structure }: InferenceRequest,
   pieces: readonly PromptPiece[],
@@ -189,7 +188,7 @@ function tokenRequest(
   };
 }
 
-/** Parameters by the names of the library's `GenerationConfig`, but for those that ask nothing. */
+/** Parameters by the names of the library's `GenerationConfig`, except neutral values. */
 function generationConfig(
   parameters: GenerationParameters,
   maxNewTokens: number,
@@ -222,7 +221,7 @@ function generationConfig(
   };
 }
 
-/** The prompt leaves no room for an answer, and may not be cut. */
+/** The prompt leaves no room for an answer, and must not be cut. */
 function nothingWritten({ parameters }: InferenceRequest, promptTokens: number): InferenceResponse {
   const answer = { text: "", finishReason: "length", tokens: 0 } as const;
   const count = parameters.numReturnSequences ?? 1;

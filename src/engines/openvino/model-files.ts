@@ -13,22 +13,22 @@ import { readGgufMetadata } from "../weights/gguf-metadata.ts";
 /** Architectures that OpenVINO GenAI reads from GGUF. Source: its `gguf_modeling.cpp`. */
 const ggufArchitectures = ["llama", "qwen2", "qwen3"];
 
-/** A model on this machine, in one of the forms that the library reads. */
+/** A model on this machine, in one of the library's forms. */
 export interface Weights {
-  /** A GGUF file, or a folder that OpenVINO wrote. */
+  /** A GGUF file, or a folder in OpenVINO's form. */
   path: string;
-  /** Tokens of prompt and answer that the model was made for, where its files say so. */
+  /** Most tokens of prompt and answer, if the model's files say so. */
   trainedTokens: number | undefined;
-  /** Which weights they are, for the log and the manifest. */
+  /** The weights, for the log and the manifest. */
   facts: Readonly<Record<string, Json>>;
 }
 
 /**
- * The weights that a job names, fetched if need be: a GGUF file as `resolveModel` has it, or a
- * folder with `openvino_model.xml`.
+ * The weights of a job, fetched if necessary: a GGUF file as in `resolveModel`, or a folder with
+ * `openvino_model.xml`.
  *
- * @throws SluiceError as `resolveModel`; `MODEL_FORMAT_DIFFERS` where the library cannot read them,
- *   `MODEL_UNREADABLE` where a folder lacks one of a model's files.
+ * @throws SluiceError as `resolveModel`; `MODEL_FORMAT_DIFFERS` if the library cannot read them,
+ *   `MODEL_UNREADABLE` if a folder lacks one of a model's files.
  */
 export async function findWeights(
   name: string,

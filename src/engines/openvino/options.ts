@@ -5,15 +5,15 @@ const count = z.int().min(1);
 
 /** `model` of a job with engine `openvino`. */
 export const openvinoModel = z.strictObject({
-  engine: z.literal("openvino").describe("What answers requests"),
+  engine: z.literal("openvino").describe("The engine that answers requests"),
   name: z
     .string()
     .describe(
-      "A catalog name, a path to a .gguf file, hf:owner/repo/file.gguf, or a folder that OpenVINO wrote",
+      "A catalog name, a path to a .gguf file, hf:owner/repo/file.gguf, or a folder in OpenVINO's form",
     ),
   device: setting(
     "operation",
-    "What computes, as OpenVINO names it; default CPU",
+    "The device, by OpenVINO's name; default CPU",
     z.enum(["CPU", "GPU", "NPU", "AUTO"]).default("CPU"),
   ),
   sequences: setting(
@@ -23,19 +23,19 @@ export const openvinoModel = z.strictObject({
   ),
   contextTokens: count
     .optional()
-    .describe("Tokens of prompt and answer a request may have; default: what the model can"),
+    .describe("Most tokens of prompt and answer; default: the model's"),
   threads: setting("operation", "CPU threads of the model; default: cores", count.optional()),
   batchTokens: setting("operation", "Tokens computed in one step; default 512", count.optional()),
   precision: z
     .enum(["fast", "exact"])
     .default("fast")
     .describe(
-      "fast: 8-bit activations and cache, greedy answers may differ with the batch; " +
-        "exact: they hardly ever do, at about 60 % of the speed",
+      "fast: 8-bit activations and cache, greedy answers may depend on the batch; " +
+        "exact: they almost never do, at about 60 % of the speed",
     ),
   cacheGib: setting(
     "operation",
-    "Memory for keys and values, in GiB; default: a quarter of what is free, 1 to 8",
+    "Memory for keys and values, in GiB; default: a quarter of the free memory, 1 to 8",
     count.max(1024).optional(),
   ),
 });

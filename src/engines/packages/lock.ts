@@ -7,42 +7,42 @@ import openvinoLock from "./openvino-lock.json" with { type: "json" };
 import type { Python } from "./python.ts";
 import transformersLock from "./transformers-lock.json" with { type: "json" };
 
-/** What computes: the CPU, an NVIDIA GPU, or any GPU that Vulkan drives. */
+/** The computing device: the CPU, an NVIDIA GPU, or any GPU with Vulkan. */
 export const hardwareKinds = ["cpu", "cuda", "vulkan"] as const;
 export type Hardware = (typeof hardwareKinds)[number];
 
 /** Engines whose packages are added on demand. */
 export const packagedEngines = ["llama", "openvino", "transformers"] as const;
 export type PackagedEngine = (typeof packagedEngines)[number];
-/** Those that npm adds; a project may have them among its own packages. */
+/** Those added by npm; a project may have them among its own packages. */
 export type NpmEngine = Exclude<PackagedEngine, "openvino">;
 
-/** The version of node-llama-cpp that is used everywhere. */
+/** The version of node-llama-cpp for all uses. */
 export const llamaVersion = llamaLock.version;
 
-/** The machine that a package is for, in the words of `node:os`. */
+/** The machine of a package, in the words of `node:os`. */
 export interface Machine {
   platform: string;
   architecture: string;
   hardware: Hardware;
 }
 
-/** Everything that is needed to add one engine for one machine, with the hash of each package. */
+/** Everything needed to add one engine on one machine, with the hash of each package. */
 export interface EngineLock {
   engine: PackagedEngine;
-  /** The package that is imported. */
+  /** The package to import. */
   module: string;
   version: string;
-  /** Its file to import, from the folder. */
+  /** Its file to import, relative to the folder. */
   entry: string;
   /** Name of its folder under `SLUICE_HOME/engines`. */
   folder: string;
-  /** What must be in the folder besides, once it is whole. */
+  /** Further files of a complete folder. */
   parts: readonly string[];
   install: NpmInstall | PipInstall;
 }
 
-/** That of an engine that npm adds. */
+/** That of an engine added by npm. */
 export type NpmLock = EngineLock & { install: NpmInstall };
 
 /** How npm adds an engine. */
@@ -60,7 +60,7 @@ export interface NpmInstall {
 /** How pip adds an engine. */
 export interface PipInstall {
   by: "pip";
-  /** Lines of its file of requirements. */
+  /** Lines of its requirements file. */
   requirements: readonly string[];
   python: Python;
 }
@@ -68,7 +68,7 @@ export interface PipInstall {
 const llamaNatives: Readonly<Record<string, Partial<Record<Hardware, readonly string[]>>>> = {
   "linux-x64": {
     cpu: ["linux-x64"],
-    // The second holds the kernels of further generations of GPUs.
+    // The second one holds the kernels of further GPU generations.
     cuda: ["linux-x64", "linux-x64-cuda", "linux-x64-cuda-ext"],
     vulkan: ["linux-x64", "linux-x64-vulkan"],
   },
@@ -76,10 +76,10 @@ const llamaNatives: Readonly<Record<string, Partial<Record<Hardware, readonly st
   "linux-arm": { cpu: ["linux-armv7l"] },
 };
 
-/** Machines for which `onnxruntime-node` carries binaries. */
+/** Machines with binaries in `onnxruntime-node`. */
 const onnxMachines = ["linux-x64", "linux-arm64", "darwin-arm64", "win32-x64", "win32-arm64"];
 
-/** This machine; an NVIDIA driver makes it a CUDA machine where we have such a package. */
+/** This machine; an NVIDIA driver makes it a CUDA machine if we have such a package. */
 export function thisMachine(): Machine {
   const here = { platform: platform(), architecture: arch() };
   const hasCuda = llamaNatives[`${here.platform}-${here.architecture}`]?.cuda !== undefined;
@@ -88,9 +88,9 @@ export function thisMachine(): Machine {
 }
 
 /**
- * The engine of that name.
+ * The engine with that name.
  *
- * @throws SluiceError `USAGE` when there is none, or when it needs no package.
+ * @throws SluiceError `USAGE` if there is none, or if it needs no package.
  */
 export function packagedEngine(name: string): PackagedEngine {
   const found = packagedEngines.find((engine) => engine === name);
@@ -108,10 +108,11 @@ export function packagedEngine(name: string): PackagedEngine {
 /**
  * The lock list of an engine for a machine.
  *
- * @throws SluiceError `ENGINE_MISSING` where no package with a known integrity exists for it.
+ * @throws SluiceError `ENGINE_MISSING` if it has no package with a known integrity.
  * @example
  * lockFor("llama", { platform: "linux", architecture: "x64", hardware: "cpu" }).folder;
  * // "llama-3.22.1-linux-x64"
+ *
  */
 export function lockFor(engine: NpmEngine, machine: Machine): NpmLock {
   const lock = engine === "llama" ? llamaLockFor(machine) : transformersLockFor(machine);
@@ -127,7 +128,7 @@ export function lockFor(engine: NpmEngine, machine: Machine): NpmLock {
 /**
  * The lock list of engine `openvino` for a machine and its Python.
  *
- * @throws SluiceError `ENGINE_MISSING` where no package with a known hash exists for it.
+ * @throws SluiceError `ENGINE_MISSING` if it has no package with a known hash.
  */
 export function openvinoLockFor(machine: Machine, python: Python): EngineLock {
   const { module, version, packages } = openvinoLock;
@@ -178,8 +179,8 @@ function llamaLockFor({ platform, architecture, hardware }: Machine): NpmLock | 
 }
 
 /**
- * Only ONNX Runtime of what the package asks for: its own file holds the other parts that are used,
- * and nothing here needs images, for which it loads `sharp` (19 MB).
+ * Of the package's dependencies only ONNX Runtime: its own file holds the other used parts, and
+ * `sharp` (19 MB) is only for images, which are not used here.
  */
 function transformersLockFor({ platform, architecture }: Machine): NpmLock | undefined {
   const place = `${platform}-${architecture}`;
@@ -224,7 +225,7 @@ function npmFiles(
   };
 }
 
-/** As `pinnedModule`, with the file to import from the folder above its `node_modules`. */
+/** Like `pinnedModule`, with the file to import relative to the folder above its `node_modules`. */
 export function npmModule(engine: NpmEngine): Pick<EngineLock, "module" | "version" | "entry"> {
   const { module, version, entry } = engine === "llama" ? llamaLock : transformersLock;
   return { module, version, entry: `node_modules/${module}/${entry}` };

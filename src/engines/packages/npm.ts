@@ -5,7 +5,7 @@ import { type CommandResult, runCommand } from "../../foundation/subprocess.ts";
 import type { ModelContext } from "../models/model-context.ts";
 
 /**
- * Runs `npm ci` in a folder that holds a `package.json` and a `package-lock.json`: exactly those
+ * Runs `npm ci` in a folder with a `package.json` and a `package-lock.json`: exactly those
  * packages, each checked against its integrity, no install scripts.
  *
  * @throws SluiceError `ENGINE_INSTALL_FAILED` with npm's own reason.
@@ -37,7 +37,7 @@ export async function npmCi(
   if (result.code !== 0) throw new SluiceError("ENGINE_INSTALL_FAILED", npmReason(result));
 }
 
-/** The npm that runs the script we are part of, else the one on PATH. */
+/** The npm that runs our script, else the one on PATH. */
 function npmCommand(environment: ModelContext["environment"]): string[] {
   const { npm_execpath: script, npm_node_execpath: node } = environment;
   const isNpm = script !== undefined && basename(script) === "npm-cli.js";
@@ -45,7 +45,7 @@ function npmCommand(environment: ModelContext["environment"]): string[] {
   return ["npm"];
 }
 
-/** Inside an npm script the environment says which project that is; this is another one. */
+/** Inside an npm script, the environment names that script's project; this is another one. */
 function npmEnvironment(environment: ModelContext["environment"]): ModelContext["environment"] {
   const foreign = /^npm_(package_|lifecycle_|config_(local_prefix|global|workspaces?|dry_run)$)/i;
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name)));

@@ -26,47 +26,48 @@ import { findPython, pipInstall } from "./python.ts";
 
 /** What adding engine packages may use of the outside world. An `EngineContext` is one. */
 export interface PackageContext extends ModelContext {
-  /** Default: the machine this runs on. */
+  /** Default: this machine. */
   machine?: Machine;
-  /** As in `EngineContext`, for an engine that fetches its model by loading it. */
+  /** As in `EngineContext`, for an engine that fetches its model when it loads it. */
   hostCommand?: readonly string[];
 }
 
-/** An engine package that is on this machine. */
+/** An engine package on this machine. */
 export interface LocatedEngine {
   /** Folder of the module. */
   directory: string;
   /** Absolute path of the file to import. */
   entry: string;
   version: string;
-  /** The program of the Python that it was installed for, where it is a package of Python. */
+  /** The program of its Python, for a package of Python. */
   python?: string;
   /** `project`: the user's own node_modules; `home`: `SLUICE_HOME/engines`. */
   source: "project" | "home";
 }
 
-/** How an engine package is looked for. */
+/** How an engine package is searched. */
 export interface LocateOptions {
-  /** Whether a package that is not here is added. */
+  /** Whether a missing package is added. */
   install: boolean;
-  /** Which native package; default: what this machine has. */
+  /** The native package; default: the one for this machine. */
   hardware?: Hardware;
   /** Called with the bytes on disk while the package is being added. */
   onProgress?: (bytes: number) => void;
-  /** Called when another process is adding the package, before waiting for it. */
+  /** Called before waiting for another process that adds the package. */
   onWait?: () => void;
 }
 
 /**
- * The package of an engine: the user's own `node_modules`, searched from the working directory up,
- * where exactly the pinned version is there; else `SLUICE_HOME/engines`, added if need be. Safe to
- * call from many processes at once.
+ * The package of an engine: from the user's own `node_modules`, searched from the working directory
+ * up, if exactly the pinned version is there; else from `SLUICE_HOME/engines`, added if necessary.
+ * Many processes may call it at once.
  *
- * @throws SluiceError `ENGINE_MISSING` (not here and `install` is false, or no package for this
- *   machine), `ENGINE_INSTALL_FAILED`, `USAGE` for an unknown name.
+ * @throws SluiceError `ENGINE_MISSING` (it is missing and `install` is false, or there is no
+ *   package for this machine), `ENGINE_INSTALL_FAILED`, `USAGE` for an unknown name.
  * @example
  * const { entry } = await locateEnginePackage("llama", context, { install: true });
  * const module = await import(pathToFileURL(entry).href);
+ *
  */
 export async function locateEnginePackage(
   name: string,
@@ -91,7 +92,7 @@ export async function locateEnginePackage(
   return addToHome(lock, context, options);
 }
 
-/** Adds an engine's package if it is not here, and says which of the two it was. */
+/** Adds an engine's missing package, and says whether it was missing. */
 export async function addEngine(
   name: string,
   context: PackageContext,
@@ -107,7 +108,7 @@ export async function addEngine(
   return { located, added };
 }
 
-/** Removes an engine's packages of all versions from `SLUICE_HOME`; gives the bytes free again. */
+/** Removes an engine's packages of all versions from `SLUICE_HOME`; returns the freed bytes. */
 export async function removeEngine(name: string, context: PackageContext): Promise<number> {
   const engine = packagedEngine(name);
   const root = enginesDirectory(context.homeDirectory);
@@ -126,15 +127,15 @@ export interface EngineListing {
   engine: PackagedEngine;
   module: string;
   version: string;
-  /** Where it is used from; undefined where it is not here. */
+  /** Its folder; undefined if it is missing. */
   located?: LocatedEngine;
   /** Bytes of the packages in `SLUICE_HOME`. */
   bytes: number;
-  /** Why it cannot be added here, where it cannot. */
+  /** The reason if it cannot be added here. */
   refusal?: string;
 }
 
-/** All engines that come as packages, with what is here of them. */
+/** All engines with packages, and those on this machine. */
 export async function listEngines(context: PackageContext): Promise<EngineListing[]> {
   const root = enginesDirectory(context.homeDirectory);
   const listings: EngineListing[] = [];
@@ -198,7 +199,7 @@ async function findInProject(
     if (found === version) {
       return { directory, entry: join(folder, entry), version, source: "project" };
     }
-    // Node would import the nearest one as well, so a farther one is not looked for.
+    // Node would also import the nearest one, so a farther one is not searched.
     const facts = { found, pinned: version, directory };
     context.logger.log("info", `${module} of the project is another version, not used`, facts);
     return undefined;
@@ -256,7 +257,7 @@ async function addToHome(
   const waiting = { ...context, ...(options.onWait ? { onWait: options.onWait } : {}) };
   try {
     return await withFileLock(lockPath(root, lock.folder), waiting, async () => {
-      // Another process may have added it while this one waited for its turn.
+      // Another process may have added it during the wait.
       const installed = await findInHome(lock, context.homeDirectory);
       return installed ?? (await install(lock, root, context, options));
     });
@@ -314,7 +315,7 @@ async function installByPip(
   await pipInstall(folder, file, python, context);
 }
 
-/** Removes binaries of other machines, and writes what stands in for packages left out. */
+/** Removes binaries of other machines, and writes stand-ins for omitted packages. */
 async function trim({ binaries, standIns }: NpmInstall, folder: string): Promise<void> {
   for (const [path, text] of Object.entries(standIns)) {
     await mkdir(dirname(join(folder, path)), { recursive: true });

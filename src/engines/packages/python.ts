@@ -8,7 +8,7 @@ import openvinoLock from "./openvino-lock.json" with { type: "json" };
 export interface Python {
   /** Absolute path of its program. */
   executable: string;
-  /** Such as `3.11`. Packages with native code fit one of them. */
+  /** Such as `3.11`. Packages with native code fit one version. */
   version: string;
 }
 
@@ -19,10 +19,9 @@ const minors = Array.from({ length: newestPython[1]! - oldestPython[1]! + 1 }, (
 const programs = ["python3", "python", ...minors.map((at) => `python3.${newestPython[1]! - at}`)];
 
 /**
- * The first Python on PATH for which there are packages: `python3`, or one with its version in its
- * name.
+ * The first suitable Python on PATH: `python3`, or one with its version in its name.
  *
- * @throws SluiceError `ENGINE_MISSING` where there is none.
+ * @throws SluiceError `ENGINE_MISSING` if there is none.
  */
 export async function findPython(context: PythonContext): Promise<Python> {
   const ask = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])";
@@ -44,8 +43,8 @@ export async function findPython(context: PythonContext): Promise<Python> {
 }
 
 /**
- * Installs exactly the packages that `requirements` names, each checked against its hash, into a
- * folder of their own.
+ * Installs exactly the packages in `requirements`, each checked against its hash, into a separate
+ * folder.
  *
  * @param requirementsFile lines for pip, with hashes.
  * @throws SluiceError `ENGINE_INSTALL_FAILED` with pip's own reason.
@@ -87,7 +86,7 @@ async function tryPython(
   }
 }
 
-/** What pip says of its failure, without addresses' passwords. */
+/** pip's message about its failure, without passwords in addresses. */
 export function pipReason({ stderr, timedOut }: CommandResult): string {
   if (timedOut) return "pip took too long";
   const lines = stderr.split("\n").filter((line) => line.trim() !== "");

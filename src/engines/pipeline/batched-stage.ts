@@ -10,18 +10,18 @@ import { rowChars } from "./row-chars.ts";
 import { type RowCall, type Stage, StageCounts } from "./stage.ts";
 import type { BatchFunction } from "./stage-code.ts";
 
-/** Characters of a batch of a stage, where nothing is said of its size. */
+/** Characters of a stage's batch, if its size is not set. */
 export const defaultStageChars = 4 * 1024 * 1024;
 
 type Rows = readonly JsonObject[];
 
-/** One replica of a stage: a function here, or one in a process of its own. */
+/** One replica of a stage: a function in this process, or one in its own process. */
 export interface StageReplica {
   run: BatchFunction;
   close(): Promise<void>;
 }
 
-/** A replica that lives in an engine host. */
+/** A replica in an engine host. */
 export function hostedReplica(label: string, host: HostedClient, timeoutMs: number): StageReplica {
   return {
     async run(rows) {
@@ -38,7 +38,7 @@ export function hostedReplica(label: string, host: HostedClient, timeoutMs: numb
   };
 }
 
-/** The end of a process, which says whose it was; what its code throws says so itself. */
+/** The end of a process, with the stage's name, which errors of its code already have. */
 function ofStage(label: string, thrown: unknown): unknown {
   if (!(thrown instanceof SluiceError) || thrown.scope === "row") return thrown;
   const { code, hint, message } = thrown;
@@ -48,8 +48,8 @@ function ofStage(label: string, thrown: unknown): unknown {
 }
 
 /**
- * A stage whose code is called with batches: of exactly `batchSize` rows until the shard ends or,
- * where that is not set, of what waits, fewer where rows are large.
+ * A stage with code for batches: of exactly `batchSize` rows until the shard ends or, if that is
+ * not set, of the waiting rows, fewer if rows are large.
  */
 export class BatchedStage implements Stage {
   readonly #label: string;
@@ -72,7 +72,7 @@ export class BatchedStage implements Stage {
       batchSize === undefined
         ? { maxBatchRows: limits.defaultStageRows, maxBatchChars: defaultStageChars }
         : { maxBatchRows: batchSize, fillsBatches: true };
-    // What a stage made is in memory already: to refuse it would free nothing, and lose rows.
+    // A stage's results are in memory already: refusing them would free nothing, and lose rows.
     this.#batched = batched(models, { ...size, maxQueueSize: Number.POSITIVE_INFINITY }, context);
   }
 

@@ -12,17 +12,17 @@ import { stageReplicas } from "./stage-replicas.ts";
 type PipelineOptions = Extract<ModelOptions, { engine: "pipeline" }>;
 type Describe = (model: ModelOptions) => EngineDescription<ModelOptions>;
 
-/** Least common multiple, so that batches of several sizes come out even. */
+/** Least common multiple, so that batches of several sizes fit. */
 const leastCommon = (a: number, b: number): number => (a * b) / greatestCommon(a, b);
 const greatestCommon = (a: number, b: number): number => (b === 0 ? a : greatestCommon(b, a % b));
 
-/** A task that has to be larger comes out even with the largest batches alone. */
+/** A task beyond the limit fits only the largest batches. */
 const maxTaskRowsMultiple = 10_000;
 
 /**
- * What is known of engine `pipeline` without opening it: what its stages and their models need.
+ * The description of engine `pipeline`: the needs of its stages and their models.
  *
- * @param describe what is known of the engine of a stage's model.
+ * @param describe the description of the engine of a stage's model.
  */
 export function pipelineDescription(describe: Describe): EngineDescription<PipelineOptions> {
   const innerOf = (options: PipelineOptions) =>

@@ -17,14 +17,14 @@ import { rowChars } from "./row-chars.ts";
 import type { RowCall, Stage } from "./stage.ts";
 import { rowsTogether } from "./stage-facts.ts";
 
-/** Characters of rows that are in a pipeline at once, between all its stages. */
+/** Most characters of rows in a pipeline at once, over all its stages. */
 const maxPipelineChars = 64 * 1024 * 1024;
 
 /**
- * Opens a pipeline: stages that a row passes through, by which it becomes one row, several or none.
+ * Opens a pipeline: stages that a row passes through, with one row, several or none as the result.
  *
- * @throws SluiceError `STAGE_UNUSABLE` where the code of a stage cannot be used; what the engine of
- *   a `generate` stage says when it cannot be opened.
+ * @throws SluiceError `STAGE_UNUSABLE` if the code of a stage cannot be used; the reason of a
+ *   `generate` stage's engine that cannot be opened.
  */
 export async function openPipeline(
   options: PipelineModelOptions,
@@ -33,7 +33,7 @@ export async function openPipeline(
   return new PipelineEngine(await openStages(options, context), options, context);
 }
 
-/** How much the latest row counts in the mean size of rows. */
+/** The weight of the latest row in the mean size of rows. */
 const latestShare = 0.05;
 
 class PipelineEngine implements Engine {
@@ -42,10 +42,13 @@ class PipelineEngine implements Engine {
   readonly #clock: EngineContext["clock"];
   /** Rows in each stage. */
   readonly #inside: number[];
-  /** Nothing more is asked until something is answered. */
+  /** No more requests come before an answer. */
   #isDraining = false;
   #meanChars = 0;
-  /** Place of the first stage whose results belong to no single row; without one, past the last. */
+  /**
+   * Number of the first stage whose results belong to no single row; if there is none, past the
+   * last.
+   */
   readonly #border: number;
   readonly #rowsTogether: number;
   /** Requests of several rows. */
@@ -69,15 +72,15 @@ class PipelineEngine implements Engine {
     this.#clock = clock;
   }
 
-  /** Enough rows to keep all stages at work at once, but no more than memory is good for. */
+  /** Enough rows to keep all stages busy at once, but no more than memory allows. */
   get capacity(): number {
     const all = sumOf(this.#stages, ({ capacity }) => capacity);
     const fitting = Math.floor(maxPipelineChars / Math.max(1, this.#meanChars));
-    // Batches that wait to be full must not hold all that may come.
+    // Batches that wait to be full must not hold all possible rows.
     const least = 1 + sumOf(this.#stages, ({ heldRows }) => heldRows);
     const rows = Math.max(least, Math.min(all, fitting));
     if (this.#rowsTogether === 1) return rows;
-    // One batch computes while the next ones are got ready.
+    // One batch computes while the next ones are prepared.
     return Math.max(
       1 + sumOf(this.#stages, ({ state }) => state.replicas),
       Math.ceil(rows / this.#rowsTogether),
@@ -141,7 +144,7 @@ class PipelineEngine implements Engine {
   }
 
   /**
-   * What rows become that are asked as one. Each goes by itself up to the first stage of whole
+   * The results of rows with a common request. Each row passes alone up to the first stage of whole
    * batches, and may fail alone; from there on all of them have one outcome.
    */
   async #passTogether(
@@ -151,7 +154,7 @@ class PipelineEngine implements Engine {
     this.#asked++;
     try {
       const passing = Promise.allSettled(rows.map((row) => this.#pass(row, 0, call)));
-      // Nobody asks more before one of these is answered: batches cannot wait to be full.
+      // No more rows come before one of these is answered: batches cannot wait to be full.
       if (this.#asked >= this.capacity) this.flush();
       const failures = new Map<number, Error>();
       let batch: readonly JsonObject[] = (await passing).flatMap((each, at) => {
@@ -189,8 +192,8 @@ class PipelineEngine implements Engine {
   }
 
   /**
-   * What a row becomes from stage `at` on, up to the first stage of whole batches. Up to its first
-   * wait it has entered that stage.
+   * A row's result from stage `at` on, up to the first stage of whole batches. Before its first
+   * wait, the row has entered that stage.
    */
   async #pass(row: JsonObject, at: number, call: RowCall): Promise<readonly JsonObject[]> {
     if (at === this.#border) return [row];
@@ -208,7 +211,7 @@ class PipelineEngine implements Engine {
     return going.length === 1 ? going[0]! : (await Promise.all(going)).flat();
   }
 
-  /** Only the first stage that has rows is sure to get no more. */
+  /** Only the first stage with rows surely gets no more. */
   #flushFirst(): void {
     if (!this.#isDraining) return;
     this.#stages[this.#inside.findIndex((rows) => rows > 0)]?.flush();

@@ -12,7 +12,7 @@ import {
   rowFunction,
 } from "./stage-code.ts";
 
-/** Stages that run in one process: one of batches, or neighbouring ones of rows. */
+/** Stages in one process: one stage of batches, or neighbouring ones of rows. */
 export interface HostedStagesOptions {
   stages: LabelledStage[];
 }
@@ -20,7 +20,7 @@ export interface HostedStagesOptions {
 /**
  * Loads the code of stages in this process, which is an engine host.
  *
- * @throws SluiceError `STAGE_UNUSABLE`, naming the file and what is wrong with it.
+ * @throws SluiceError `STAGE_UNUSABLE`, with the file and its fault.
  */
 export async function openHostedStages(options: Json): Promise<HostedEngine> {
   const { stages } = options as unknown as HostedStagesOptions;
@@ -37,13 +37,13 @@ async function functionOf(stages: readonly LabelledStage[]): Promise<BatchFuncti
   return eachThrough(functions);
 }
 
-/** Passes each row of a batch through functions of rows; rows that fail do so alone. */
+/** Passes each row of a batch through functions of rows; a failing row fails alone. */
 export function eachThrough(functions: readonly RowFunction[]): BatchFunction {
   return (rows) =>
     Promise.all(rows.map((row) => through(functions, row).catch((error: Error) => error)));
 }
 
-/** What a row becomes by several functions, one after another. */
+/** A row's result after several functions. */
 export async function through(
   functions: readonly RowFunction[],
   row: JsonObject,
@@ -62,7 +62,7 @@ class HostedStages implements HostedEngine {
   readonly capacity = 1;
   readonly choices = {};
   readonly #function: BatchFunction;
-  /** The batch that is computed; one at a time, also where the last one was given up. */
+  /** The batch in work; one at a time, also if the last one was given up. */
   #running: Promise<unknown> = Promise.resolve();
 
   constructor(batch: BatchFunction) {

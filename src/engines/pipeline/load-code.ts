@@ -6,9 +6,9 @@ import { importedModule, namedExport } from "../user-module.ts";
 import type { StageOptions } from "./options.ts";
 
 /**
- * Loads the code of a stage that is in a module: its default export, or the one that it names.
+ * Loads the code of a stage from a module: its default export, or the named one.
  *
- * @throws SluiceError `STAGE_UNUSABLE`, naming the file and what is wrong with it.
+ * @throws SluiceError `STAGE_UNUSABLE`, with the file and its fault.
  */
 export async function loadStageCode(stage: StageOptions): Promise<unknown> {
   const { module, moduleSha256, export: name = "default" } = stage;
@@ -20,7 +20,10 @@ export async function loadStageCode(stage: StageOptions): Promise<unknown> {
   return namedExport(exports, name, { path: module, key: "export", unusable });
 }
 
-/** SHA-256 of a module's file. @throws SluiceError `STAGE_UNUSABLE` where it cannot be read. */
+/**
+ * SHA-256 of a module's file.
+ * @throws SluiceError `STAGE_UNUSABLE` if it cannot be read.
+ */
 export async function moduleDigest(module: string): Promise<string> {
   try {
     return sha256Hex(await readFile(module));

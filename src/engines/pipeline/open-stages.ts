@@ -13,17 +13,17 @@ import { givesAnyRows, stageLabel, wholeBatchRows } from "./stage-facts.ts";
 import { stageReplicas } from "./stage-replicas.ts";
 import { WholeBatchStage } from "./whole-batch-stage.ts";
 
-/** Stages that run together, and in how many replicas. */
+/** Stages that run together, and their number of replicas. */
 interface StageGroup {
   stages: LabelledStage[];
   replicas: number;
 }
 
 /**
- * Opens the stages of a pipeline. Neighbouring ones of rows are one, in a process of their own
- * where one of them has a module; each of batches has its replicas.
+ * Opens the stages of a pipeline. Neighbouring stages of rows become one, in a separate process if
+ * one of them has a module; a stage of batches has its replicas.
  *
- * @throws SluiceError what the first stage says that cannot be opened; none is left open then.
+ * @throws SluiceError the reason of the first stage that cannot be opened; none is left open then.
  */
 export async function openStages(
   options: PipelineModelOptions,
@@ -58,7 +58,7 @@ function isOfRows({ stage }: LabelledStage): boolean {
   return stage.kind !== "mapBatches" && stage.kind !== "generate";
 }
 
-/** A function of this program and one in a module do not run in one process. */
+/** A function of this program and one in a module run in different processes. */
 function arePlacedAlike(group: readonly LabelledStage[], next: StageOptions): boolean {
   const all = [...group.map(({ stage }) => stage), next];
   return !(all.some(({ closure }) => closure) && all.some(({ module }) => module));
@@ -83,7 +83,7 @@ async function openGroup(group: StageGroup, context: EngineContext): Promise<Sta
   return new RowStage(label, functions, context);
 }
 
-/** `1 map clean`; of several `1 map clean, 2 filter`. */
+/** `1 map clean`; for several `1 map clean, 2 filter`. */
 function labelOf(stages: readonly LabelledStage[]): string {
   return stages.map(({ label }) => label.replace(/^stage /, "")).join(", ");
 }
@@ -147,7 +147,7 @@ async function replicasHere(
   return Promise.all(opening);
 }
 
-/** The function of this program that a stage names; undefined where it needs none. */
+/** The function of this program in a stage; undefined if it needs none. */
 function closureOf({ stage, label }: LabelledStage, { functions }: EngineContext): unknown {
   const { closure } = stage;
   if (closure === undefined) return undefined;
@@ -160,12 +160,14 @@ function closureOf({ stage, label }: LabelledStage, { functions }: EngineContext
 }
 
 /**
- * The GPUs of one replica of a stage: whole ones in turn, or parts of one that several share.
+ * The GPUs of one replica of a stage: whole ones in turn, or shares of one that several replicas
+ * use.
  *
- * @param devices those of the worker; where replicas need more, they begin with the first again.
- * @param each GPUs that a replica takes, as 2 or 0.5.
+ * @param devices those of the worker; if replicas need more, they begin with the first again.
+ * @param each GPUs of a replica, such as 2 or 0.5.
  * @example
  * devicesOfReplica(["0", "1"], 0.5, 3); // ["1"]
+ *
  */
 export function devicesOfReplica(
   devices: readonly string[],
@@ -182,7 +184,7 @@ export function devicesOfReplica(
   return [...new Set(chosen)];
 }
 
-/** Neighbouring stages of rows that run in this process, one row after the other. */
+/** Neighbouring stages of rows in this process, one row after the other. */
 class RowStage implements Stage {
   readonly heldRows = 0;
   readonly capacity = limits.defaultStageRows;
@@ -219,7 +221,7 @@ class RowStage implements Stage {
   }
 }
 
-/** A stage that asks a model about each row, as many rows at once as the model's engine holds. */
+/** A stage that sends each row to a model, as many at once as the model's engine holds. */
 class GenerateStage implements Stage {
   readonly #label: string;
   readonly #model: RowModel;
@@ -271,7 +273,7 @@ class GenerateStage implements Stage {
     }
   }
 
-  /** Resolves when the engine has room for one more row, which is then this one's. */
+  /** Resolves when the engine has room for one more row, which is then taken. */
   async #turn(): Promise<void> {
     // Those that wait longer go first.
     while (this.#asked >= this.#model.capacity) {

@@ -4,7 +4,7 @@ import { setting } from "../../foundation/setting.ts";
 
 const count = z.int().min(1);
 
-/** What stages there are. */
+/** The kinds of stages. */
 const stageKinds = [
   "map",
   "filter",
@@ -17,11 +17,11 @@ const stageKinds = [
 
 export type StageKind = (typeof stageKinds)[number];
 
-/** A function of the program that made the job, which is not in any file. */
+/** A function of the program that made the job; no file contains it. */
 const closure = z.strictObject({
-  at: z.int().min(0).describe("Its place among the functions of the program"),
+  at: z.int().min(0).describe("Its number among the functions of the program"),
   name: z.string().describe("Its name, or none"),
-  sha256: z.string().describe("SHA-256 of its text: another text is another run"),
+  sha256: z.string().describe("SHA-256 of its text: if it changes, it is another run"),
 });
 
 const anyObject = z.record(z.string(), z.any()).meta({ additionalProperties: true });
@@ -30,13 +30,13 @@ const codeShape = {
   module: z.string().min(1).optional().describe("The module with the stage's function or class"),
   moduleSha256: z.string().optional().describe("SHA-256 of its file, which Sluice fills in"),
   export: z.string().optional().describe("Name of the module's export; default: its default one"),
-  closure: closure.optional().describe("In place of a module, as the TypeScript API writes it"),
+  closure: closure.optional().describe("Instead of a module, from the TypeScript API"),
 };
 
 const batchesShape = {
   batchSize: setting(
     "operation",
-    "mapBatches: rows of each batch, exactly, until a shard ends; default: as rows are large",
+    "mapBatches: rows of each batch, exactly, until a shard ends; default: by the size of rows",
     count.max(65_536).optional(),
   ),
   rows: z
@@ -45,29 +45,28 @@ const batchesShape = {
     .describe("mapBatches: `any` = a batch may become any number of rows; default: one for each"),
   batchRows: count
     .optional()
-    .describe("For `rows: any`: the batch size that decides results, which Sluice fills in"),
+    .describe("For `rows: any`: the batch size, which decides results; Sluice fills it in"),
   batchFormat: z.enum(["rows", "columns"]).optional().describe("mapBatches: form of a batch"),
-  constructorArgs: z.array(z.any()).optional().describe("mapBatches: what a class is made with"),
+  constructorArgs: z
+    .array(z.any())
+    .optional()
+    .describe("mapBatches: arguments of a class's constructor"),
   concurrency: setting(
     "operation",
-    "Replicas, each in a process of its own; default 1, or as many as numCpus or numGpus allow",
+    "Replicas, each in its own process; default 1, or as many as numCpus or numGpus allow",
     count.max(256).optional(),
   ),
-  numCpus: setting("operation", "Cores that a replica takes", z.number().gt(0).optional()),
-  numGpus: setting(
-    "operation",
-    "GPUs that a replica takes, as 1 or 0.5",
-    z.number().gt(0).optional(),
-  ),
-  memoryBytes: setting("operation", "Memory that a replica takes", count.optional()),
+  numCpus: setting("operation", "Cores of a replica", z.number().gt(0).optional()),
+  numGpus: setting("operation", "GPUs of a replica, such as 1 or 0.5", z.number().gt(0).optional()),
+  memoryBytes: setting("operation", "Memory of a replica", count.optional()),
   loadTimeoutMs: setting(
     "operation",
-    "Time that loading its code may take in a process; then that is ended, and the run stops",
+    "Longest time to load its code in a process; then that is ended, and the run stops",
     count.max(limits.maxServerLoadTimeoutMs).default(limits.workerReadyTimeoutMs),
   ),
   timeoutMs: setting(
     "operation",
-    "Time a batch may take; then its process is ended, and its rows are asked again with care",
+    "Longest time of a batch; then its process is ended, and its rows are sent again in smaller groups",
     count.default(limits.requestTimeoutMs),
   ),
 };
@@ -93,8 +92,8 @@ export function pipelineModelOf<Inner extends z.ZodType>(inner: Inner) {
         .optional()
         .describe("select: columns to keep; rename: new names by old ones"),
       ...batchesShape,
-      model: innerModel.optional().describe("generate: the model, as any job has it"),
-      prompt: z.any().optional().describe("generate: one prompt, as any job has it"),
+      model: innerModel.optional().describe("generate: the model, as in any job"),
+      prompt: z.any().optional().describe("generate: one prompt, as in any job"),
       prompts: anyObject.optional().describe("generate: several prompts by name"),
       schema: anyObject.optional().describe("generate: JSON Schema of the answer"),
       generation: anyObject.optional().describe("generate: how answers are sampled"),
@@ -102,25 +101,25 @@ export function pipelineModelOf<Inner extends z.ZodType>(inner: Inner) {
     })
     .superRefine(checkStage);
   return z.strictObject({
-    engine: z.literal("pipeline").describe("What answers requests"),
+    engine: z.literal("pipeline").describe("The engine that answers requests"),
     name: z.string().default("pipeline").describe("Name of the model, for reports"),
-    stages: z.array(stage).describe("What rows pass through, in order"),
+    stages: z.array(stage).describe("The stages of a row, in order"),
     typedInput: z
       .boolean()
       .optional()
-      .describe("Rows of the input carry dates and typed arrays, as a dataset wrote them"),
+      .describe("Rows of the input contain dates and typed arrays of a dataset"),
     typedOutput: z
       .boolean()
       .optional()
-      .describe("Results carry dates and typed arrays, for a dataset to go on with"),
+      .describe("Results contain dates and typed arrays, for a later dataset"),
     resources: setting(
       "operation",
-      "What the replicas of each worker may take together; default: the worker's machine",
+      "Resources of each worker's replicas together; default: the worker's machine",
       z
         .strictObject({
           cpus: z.number().gt(0).optional().describe("Cores"),
           gpus: z.number().gt(0).optional().describe("GPUs"),
-          memoryBytes: z.number().gt(0).optional().describe("Memory; default: what is free"),
+          memoryBytes: z.number().gt(0).optional().describe("Memory; default: the free memory"),
         })
         .prefault({}),
     ),
@@ -136,7 +135,7 @@ interface UncheckedStage {
   rows?: unknown;
 }
 
-/** Each kind of stage needs what it works with. */
+/** The keys that each kind of stage needs. */
 function checkStage(stage: UncheckedStage, context: z.core.$RefinementCtx): void {
   const refuse = (key: string, message: string) =>
     context.addIssue({ code: "custom", path: [key], message });
@@ -159,7 +158,7 @@ function checkStage(stage: UncheckedStage, context: z.core.$RefinementCtx): void
 
 type PipelineModel = z.output<ReturnType<typeof pipelineModelOf<z.ZodType<unknown>>>>;
 
-/** One stage as an engine sees it: what model it asks is for others to know. */
+/** One stage from an engine's view, without its model. */
 export type StageOptions = PipelineModel["stages"][number];
 
 export type PipelineModelOptions = PipelineModel;

@@ -4,11 +4,12 @@ import type { Json } from "../../foundation/json.ts";
 const scalarChars = 8;
 
 /**
- * About how many characters a value takes as JSON: enough to bound memory by, and far cheaper than
- * to write it out.
+ * Roughly the characters of a value as JSON: enough to limit memory, and far cheaper than writing
+ * it.
  *
  * @example
  * rowChars({ text: "four" }); // 8
+ *
  */
 export function rowChars(value: Json): number {
   if (typeof value === "string") return value.length;

@@ -10,18 +10,18 @@ import { explained, isClass } from "../user-module.ts";
 import type { StageOptions } from "./options.ts";
 import { givesAnyRows } from "./stage-facts.ts";
 
-/** What one row becomes at a stage; none = it is filtered. */
+/** The results of one row at a stage; none = it is filtered. */
 export type RowFunction = (row: JsonObject) => Promise<readonly JsonObject[]>;
 
 /**
- * What each row of a batch becomes, in their order, or why it fails alone; of a stage that gives
- * any number of rows one list, of all that the batch becomes.
+ * The results of each row of a batch, in their order, or the error of a row that fails alone; for a
+ * stage with any number of rows, one list with the results of the whole batch.
  */
 export type BatchFunction = (
   rows: readonly JsonObject[],
 ) => Promise<readonly (readonly JsonObject[] | Error)[]>;
 
-/** A stage, and what it is called in messages. */
+/** A stage, and its name in messages. */
 export interface LabelledStage {
   stage: StageOptions;
   label: string;
@@ -32,7 +32,7 @@ type Callable = (...parameters: unknown[]) => unknown;
 /**
  * A stage of rows, as a function. Its own code is called with a row.
  *
- * @param code what its module exports, or the program gave; none for `select` and `rename`.
+ * @param code the export of its module, or the program's function; none for `select` and `rename`.
  */
 export function rowFunction({ stage, label }: LabelledStage, code?: unknown): RowFunction {
   const call = callOf(stage, label, code);
@@ -46,7 +46,7 @@ export function rowFunction({ stage, label }: LabelledStage, code?: unknown): Ro
   };
 }
 
-/** What a stage does with a row, before its result is looked at. */
+/** A stage's work on a row, before its result is checked. */
 function callOf(stage: StageOptions, label: string, code: unknown): Callable {
   const { kind, columns } = stage;
   if (kind === "select") return (row) => selected(row as JsonObject, columns as string[]);
@@ -75,10 +75,10 @@ function rowsOf(
 }
 
 /**
- * A stage of batches, as a function: of a class an instance, made with `constructorArgs` and
+ * A stage of batches, as a function: for a class an instance, made with `constructorArgs` and
  * loaded.
  *
- * @throws SluiceError `STAGE_UNUSABLE` where its code cannot be called.
+ * @throws SluiceError `STAGE_UNUSABLE` if its code cannot be called.
  */
 export async function batchFunction(
   { stage, label }: LabelledStage,
@@ -150,10 +150,10 @@ function columnsResult(results: unknown): unknown[] {
   throw new Error(`it gives neither rows nor columns, but ${kindOf(results)}`);
 }
 
-/** Errors that are made here; any other that code throws is its own affair. */
+/** Errors that are made here; any other error comes from the code. */
 const ownCodes: readonly ErrorCode[] = ["STAGE_FAILED", "RESULTS_MISCOUNTED", "OUT_OF_MEMORY"];
 
-/** What a stage's code threw, as the error of a row. */
+/** The error of a row, from what a stage's code threw. */
 function stageError(thrown: unknown, { stage, label }: LabelledStage): SluiceError {
   if (thrown instanceof SluiceError && ownCodes.includes(thrown.code)) return thrown;
   const code = isOutOfMemory(thrown) ? "OUT_OF_MEMORY" : "STAGE_FAILED";
@@ -176,7 +176,7 @@ function rowOf(result: unknown, specials: ReadonlySet<number>): JsonObject {
 }
 
 function jsonOf(result: unknown, specials: ReadonlySet<number>): Json {
-  // Rows between stages hold more than JSON: whoever writes them makes JSON of it.
+  // Rows between stages hold more than JSON: the code that writes them converts them.
   return typedResult(result, (problem) => new Error(`its result${problem}`), specials) as Json;
 }
 

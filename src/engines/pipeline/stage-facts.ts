@@ -6,17 +6,17 @@ export function givesAnyRows({ rows }: StageOptions): boolean {
   return rows === "any";
 }
 
-/** Rows of a batch that may become any number of rows: they decide what comes out. */
+/** Rows of a batch that may become any number of rows: they decide the results. */
 export function wholeBatchRows({ batchRows, batchSize }: StageOptions): number {
   return batchRows ?? batchSize ?? limits.defaultStageRows;
 }
 
-/** Rows that are asked as one: so many that each stage of whole batches gets full ones. */
+/** Rows of a common request: enough for full batches in each stage of whole batches. */
 export function rowsTogether({ stages }: Pick<PipelineModelOptions, "stages">): number {
   return Math.max(1, ...stages.filter(givesAnyRows).map(wholeBatchRows));
 }
 
-/** What a person calls a stage: its number from 1, its kind and its name. */
+/** A stage's name for people: its number from 1, its kind and its name. */
 export function stageLabel(
   { kind, name, column, export: exported, closure }: StageOptions,
   at: number,

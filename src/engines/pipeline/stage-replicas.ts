@@ -4,20 +4,21 @@ import { stageLabel } from "./stage-facts.ts";
 type Resources = PipelineModelOptions["resources"];
 type Need = Pick<StageOptions, "numCpus" | "numGpus" | "memoryBytes" | "concurrency">;
 
-/** Replicas of each stage, and what a person should know about that. */
+/** Replicas of each stage, with the notices about them. */
 export interface StageReplicas {
-  /** By place among the stages; 1 where a stage has no replicas. */
+  /** By number of the stage, from 0; 1 if a stage has no replicas. */
   replicas: number[];
   notices: string[];
 }
 
 /**
- * Divides what a worker has among the replicas of its stages: one each in any case, then one more
- * in turn as long as cores, GPUs and memory suffice, up to `concurrency`.
+ * Divides a worker's share among the replicas of its stages: one each in any case, then one more in
+ * turn as long as cores, GPUs and memory suffice, up to `concurrency`.
  *
  * @example
  * const stages = [{ kind: "mapBatches", numCpus: 5, concurrency: 8, … }];
  * stageReplicas({ stages, resources: { cpus: 16 } }).replicas; // [3]
+ *
  */
 export function stageReplicas({
   stages,
@@ -43,7 +44,7 @@ export function stageReplicas({
   return { replicas, notices: [...notices, ...overdrawn(stages, resources)] };
 }
 
-/** Most replicas that a stage would have: without `concurrency`, as many as its needs allow. */
+/** Most replicas of a stage: without `concurrency`, as many as its needs allow. */
 function wantedReplicas(
   { kind, concurrency, numCpus, numGpus }: StageOptions,
   { gpus }: Resources,
@@ -79,7 +80,7 @@ function shortage(stage: StageOptions, resources: Resources): string {
     .join(", ");
 }
 
-/** What one replica of each stage takes beyond what there is. */
+/** What one replica of each stage needs beyond the available share. */
 function overdrawn(stages: readonly StageOptions[], resources: Resources): string[] {
   return kinds.flatMap(({ need, resource, unit }) => {
     const has = resources[resource];

@@ -2,34 +2,37 @@ import type { Usage } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import type { StageState } from "../engine.ts";
 
-/** What goes along with a row through the stages. */
+/** The context of a row on its way through the stages. */
 export interface RowCall {
   /** Index of the input row. */
   index: number;
   signal: AbortSignal;
   /** Counts tokens that were paid for the row. */
   addUsage(usage: Usage): void;
-  /** Notes that a model's answer ended at its limit of tokens. */
+  /** Records that a model's answer reached its token limit. */
   noteCut(): void;
 }
 
-/** One stage as the pipeline drives it. */
+/** One stage from the pipeline's view. */
 export interface Stage {
   readonly state: StageState;
-  /** Rows that it can usefully hold: those it computes, and as many that wait. */
+  /** Rows that it can usefully hold: those in work, and as many waiting ones. */
   readonly capacity: number;
   /** Rows that may wait in it for others that never come, unless it is flushed. */
   readonly heldRows: number;
-  /** What a row becomes. @throws SluiceError why it fails. */
+  /**
+   * The result of a row.
+   * @throws SluiceError why it fails.
+   */
   take(row: JsonObject, call: RowCall): Promise<readonly JsonObject[]>;
-  /** What rows become together, of a stage whose results belong to no single row. */
+  /** The common results of rows, for a stage whose results belong to no single row. */
   takeAll?(rows: readonly JsonObject[], call: RowCall): Promise<readonly JsonObject[]>;
-  /** Nothing more comes before something leaves. */
+  /** No more rows come before one leaves. */
   flush(): void;
   close(): Promise<void>;
 }
 
-/** Counts what a stage does. */
+/** Counts the work of a stage. */
 export class StageCounts {
   rowsIn = 0;
   rowsOut = 0;
@@ -60,7 +63,7 @@ export class StageCounts {
     this.busySeconds += seconds;
   }
 
-  /** @param waiting of the rows inside, those that are not computed yet. */
+  /** @param waiting how many of the rows inside are not computed yet. */
   state(stage: string, waiting: number, replicas: number): StageState {
     const { rowsIn, rowsOut, failed, calls, inside } = this;
     const busySeconds = Math.round(this.busySeconds * 1e6) / 1e6;

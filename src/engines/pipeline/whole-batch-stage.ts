@@ -8,8 +8,8 @@ import { type RowCall, type Stage, StageCounts } from "./stage.ts";
 type Rows = readonly JsonObject[];
 
 /**
- * A stage whose batches become any number of rows. What comes out hangs on which rows are in a
- * batch: none is formed of others' rows, halved, or computed in part.
+ * A stage whose batches become any number of rows. The rows of a batch decide its results: a batch
+ * is never mixed with other rows, halved, or computed in part.
  */
 export class WholeBatchStage implements Stage {
   readonly heldRows = 0;
@@ -39,7 +39,7 @@ export class WholeBatchStage implements Stage {
         }
       },
     }));
-    // What is batched here are batches: a replica computes one at a time.
+    // Batches are the items here: a replica computes one at a time.
     const size = { maxBatchRows: 1, maxQueueSize: Number.POSITIVE_INFINITY };
     this.#batched = batched(models, size, context);
   }

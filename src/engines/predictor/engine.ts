@@ -21,11 +21,11 @@ import type { PredictorItem } from "./predictor.ts";
 
 /**
  * Opens a predictor: a module of the user's own. Each replica is loaded in an engine host, so that
- * its death costs a restart; batches are formed here, for whichever replica is free.
+ * its death costs only a restart; batches are formed here, for whichever replica is free.
  *
- * @throws SluiceError `PREDICTOR_UNUSABLE` where the module cannot be used, `ENGINE_START_FAILED`
- *   where its process ends while it is loaded, or loads for too long, `JOB_INVALID` where there are
- *   more replicas than GPUs.
+ * @throws SluiceError `PREDICTOR_UNUSABLE` if the module cannot be used, `ENGINE_START_FAILED` if
+ *   its process ends during loading, or loads for too long, `JOB_INVALID` for more replicas than
+ *   GPUs.
  */
 export async function openPredictor(
   options: PredictorModelOptions,
@@ -87,7 +87,7 @@ class PredictorEngine implements Engine {
     this.#hosts = hosts;
     this.#shares = shares;
     const models = hosts.map((host) => new Replica(host, options.timeoutMs, context));
-    // Where padding counts, it pays to look for rows of one length.
+    // If padding counts, it pays to search for rows of one length.
     const lookAheadBatches = options.maxBatchTokens === undefined ? 0 : limits.lookAheadBatches;
     this.#batched = batched(models, { ...options, lookAheadBatches }, context);
   }
@@ -113,12 +113,12 @@ class PredictorEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    // A host that still computes is told first, and ended when it does not leave.
+    // A host that still computes is told first, and ended if it does not leave.
     await Promise.all([this.#batched.close(), ...this.#hosts.map((host) => host.close())]);
   }
 }
 
-/** One replica as the batches see it. */
+/** One replica, as the batches see it. */
 class Replica implements BatchModel<InferenceRequest, InferenceResponse> {
   readonly #host: HostedClient;
   readonly #timeoutMs: number;
@@ -145,7 +145,7 @@ function outcomeOf(reply: BatchReply, seconds: number): InferenceResponse | Erro
 
 function itemOf(request: InferenceRequest): PredictorItem {
   const { prompt, structure, parameters, origin = noOrigin } = request;
-  // An engine that takes no parts and no tools gets words alone.
+  // An engine without parts and tools gets only text.
   const messages = request.messages as readonly TextMessage[] | undefined;
   const { index, promptName, element } = origin;
   const hasWords = prompt !== undefined || messages !== undefined;

@@ -14,12 +14,12 @@ import { explained } from "../user-module.ts";
 import { loadPredictorModule } from "./load-module.ts";
 import type { Predictor, PredictorContext, PredictorItem } from "./predictor.ts";
 
-/** What the worker tells the host of a replica. */
+/** The worker's settings for the host of a replica. */
 export interface HostedPredictorOptions {
   /** Absolute path of the module. */
   module: string;
   export?: string | undefined;
-  /** What the module's file must be. */
+  /** The expected digest of the module's file. */
   moduleSha256?: string | undefined;
   context: Omit<PredictorContext, "directory" | "threads" | "device"> & {
     threads?: number | undefined;
@@ -29,7 +29,7 @@ export interface HostedPredictorOptions {
 /**
  * Loads a predictor in this process, which is an engine host.
  *
- * @throws SluiceError `PREDICTOR_UNUSABLE`, naming the file and what is wrong with it.
+ * @throws SluiceError `PREDICTOR_UNUSABLE`, with the file and its fault.
  */
 export async function openHostedPredictor(options: Json): Promise<HostedEngine> {
   const given = options as unknown as HostedPredictorOptions;
@@ -79,7 +79,7 @@ class HostedPredictor implements HostedEngine {
   readonly capacity: number;
   readonly #predictor: Predictor;
   readonly #module: string;
-  /** The batch that is computed; one at a time, also where the last one was given up. */
+  /** The batch in work; one at a time, also if the last one was given up. */
   #running: Promise<unknown> = Promise.resolve();
 
   constructor(predictor: Predictor, { module, context }: HostedPredictorOptions) {

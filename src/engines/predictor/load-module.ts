@@ -14,12 +14,12 @@ const calledNames = [...ownNames, ...handlerNames];
 const neededNames = ["predict", "handle", "preprocess", "inference", "postprocess"];
 
 /**
- * Loads a module and finds the predictor in it: functions by name, a class, or an object, of our
- * own life cycle (`load`, `predict`, `close`) or TorchServe's.
+ * Loads a module and finds the predictor in it: functions by name, a class, or an object, with our
+ * life cycle (`load`, `predict`, `close`) or TorchServe's.
  *
  * @param path absolute.
  * @param exportName the export to use; default: `default`, else all of them together.
- * @throws SluiceError `PREDICTOR_UNUSABLE`, naming the file and what is wrong with it.
+ * @throws SluiceError `PREDICTOR_UNUSABLE`, with the file and its fault.
  */
 export async function loadPredictorModule(path: string, exportName?: string): Promise<Predictor> {
   const exports = await importedModule(path, unusable);
@@ -41,7 +41,7 @@ function chosenExport(exports: Functions, name: string | undefined, path: string
 
 function defaultExport(exports: Functions, path: string): unknown {
   const given = exports.default as Functions | null | undefined;
-  // CommonJS as compilers write it: `import` gives all of the module as its default export.
+  // CommonJS from compilers: `import` gives the whole module as its default export.
   const chosen = given?.__esModule === true ? (given.default ?? given) : given;
   if (chosen === undefined || chosen === null) return chosen;
   const beside = namesIn(exports, calledNames).filter(
@@ -56,7 +56,7 @@ function defaultExport(exports: Functions, path: string): unknown {
   );
 }
 
-/** The object whose functions are called: of a class an instance, of a function itself. */
+/** The object whose functions are called: for a class an instance, for a function itself. */
 function functionsOf(chosen: unknown, path: string): Functions {
   if (typeof chosen === "function") {
     if (!isClass(chosen)) return { predict: chosen };
@@ -113,7 +113,7 @@ function listed(names: readonly string[]): string {
   return names.join(", ").replace(/, (?=[^,]*$)/, " and ");
 }
 
-/** A function that is nearly one of those that are called would never be, in silence. */
+/** A function with a similar name to a called one would silently never be called. */
 function refuseMisspelt(functions: Functions, path: string): void {
   const own = typeof functions.predict === "function" ? ownNames : handlerNames;
   const missing = own.filter((name) => typeof functions[name] !== "function");
@@ -125,14 +125,14 @@ function refuseMisspelt(functions: Functions, path: string): void {
   }
 }
 
-/** One letter wrong, or two that changed places: `log` is not meant to be `load`. */
+/** One wrong letter, or two swapped ones: `log` is not meant to be `load`. */
 function isMisspelt(name: string, called: string): boolean {
   const letters = (word: string) => [...word.toLowerCase()].sort().join("");
   const isSwapped = name.length === called.length && letters(name) === letters(called);
   return isSwapped || editDistance(name.toLowerCase(), called.toLowerCase()) <= 1;
 }
 
-/** Names of functions, of an instance those of its class. */
+/** Names of functions, for an instance those of its class. */
 function functionNames(functions: Functions): string[] {
   const prototype: unknown = Object.getPrototypeOf(functions);
   const isPlain = prototype === null || prototype === Object.prototype;

@@ -5,13 +5,18 @@ import { hasEnoughDevices } from "../replicas.ts";
 /** `model` of a job with engine `predictor`. */
 export const predictorModel = z
   .strictObject({
-    engine: z.literal("predictor").describe("What answers requests"),
-    name: z.string().default("predictor").describe("Name of the model, which the module is told"),
-    module: z.string().min(1).describe("The module with your code: a path, as ./predict.ts"),
+    engine: z.literal("predictor").describe("The engine that answers requests"),
+    name: z
+      .string()
+      .default("predictor")
+      .describe("Name of the model, which is passed to the module"),
+    module: z.string().min(1).describe("The module with your code: a path, such as ./predict.ts"),
     moduleSha256: z
       .string()
       .optional()
-      .describe("SHA-256 of the module's file, which Sluice fills in: another one is another run"),
+      .describe(
+        "SHA-256 of the module's file, which Sluice fills in: if it changes, it is another run",
+      ),
     export: z
       .string()
       .optional()
@@ -19,7 +24,7 @@ export const predictorModel = z
     options: z
       .record(z.string(), z.any())
       .default({})
-      .describe("Handed to the module's load() as context.options"),
+      .describe("Passed to the module's load() as context.options"),
     ...batchShape,
     ...replicaShape,
   })

@@ -4,58 +4,58 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 
 /** One request of a batch. */
 export interface PredictorItem<Row = ExactRow> {
-  /** The row as it stands in the input. */
+  /** The row from the input. */
   row: Row;
-  /** The row's index in the input, from 0; 0 where the request belongs to no run. */
+  /** The row's index in the input, from 0; 0 for a request outside a run. */
   index: number;
   /**
-   * Name of the prompt; of a job with one prompt `prompt`, of a job without any `row`, of a request
-   * that belongs to no run `request`.
+   * Name of the prompt: `prompt` in a job with one prompt, `row` in a job without any, `request`
+   * for a request outside a run.
    */
   promptName: string;
   /** Position in the list of a `forEach` prompt. */
   element?: number;
-  /** The rendered prompt, of `api: completion`. */
+  /** The rendered prompt, with `api: completion`. */
   prompt?: string;
-  /** The rendered conversation, of any other prompt. */
+  /** The rendered conversation, for any other prompt. */
   messages?: readonly TextMessage[];
-  /** How the job wants answers to be sampled; absent in a job without prompts. */
+  /** The job's sampling parameters; absent in a job without prompts. */
   parameters?: GenerationParameters;
-  /** JSON Schema of the answer, where the job has one. */
+  /** JSON Schema of the answer, if the job has one. */
   schema?: JsonObject;
 }
 
-/** What a predictor is told when it is loaded. */
+/** What a predictor learns when it is loaded. */
 export interface PredictorContext<Options = JsonObject> {
   /** `model.name` of the job. */
   modelName: string;
   /** `model.options` of the job. */
   options: Options;
-  /** Folder that holds the module. */
+  /** Folder of the module. */
   directory: string;
-  /** Which of its worker's replicas this is, from 0. */
+  /** Number of this replica in its worker, from 0. */
   replica: number;
   /** Replicas of the worker. */
   replicas: number;
-  /** CPU threads that this replica may take. */
+  /** CPU threads for this replica. */
   threads: number;
-  /** `cuda:0` where it has a GPU of its own: the only one that it sees, or the first. */
+  /** `cuda:0` if it has a GPU of its own: the only one that it sees, or the first. */
   device: string | undefined;
-  /** Its GPUs as the driver names them. */
+  /** Its GPUs by the driver's names. */
   devices: readonly string[];
-  /** Most rows that a batch will have. */
+  /** Most rows of a batch. */
   maxBatchRows: number;
 }
 
-/** What a predictor may look at while it computes a batch. */
+/** The context of a batch in work. */
 export interface BatchCall {
-  /** Aborted when nobody waits for any of the batch any more. */
+  /** Aborted when none of the batch is needed any more. */
   signal: AbortSignal;
 }
 
 /**
- * A result for each item, in their order, or a promise of it. An `Error`, and what a promise of one
- * item rejects with, makes a dead letter of its row alone.
+ * A result for each item, in their order, or a promise of it. An `Error`, or the rejection of one
+ * item's promise, makes a dead letter of that row alone.
  */
 export type PredictorResults<Result> = readonly (Result | Error | Promise<Result | Error>)[];
 
@@ -63,34 +63,34 @@ export type PredictorResults<Result> = readonly (Result | Error | Promise<Result
  * Your own code as the model of a job: `model: {engine: predictor, module: ./predict.ts}`. The
  * module exports these functions, a class that has them, or an object, by name or as its default.
  *
- * Results are any JSON values; typed arrays become lists. A text, or an object with `text` and
- * nothing but `finishReason`, `promptTokens` and `completionTokens` beside it, is an answer in
- * words.
+ * Results are any JSON values; typed arrays become lists. A text, or an object with `text` and only
+ * `finishReason`, `promptTokens` and `completionTokens` beside it, is an answer in text.
  */
 export interface Predictor<Row = ExactRow, Result = unknown, Options = JsonObject> {
   /** Called once in each replica, before the first batch. */
   load?(context: PredictorContext<Options>): void | Promise<void>;
   /**
-   * Computes a batch. What it throws is the error of the guilty row alone: the batch is asked again
-   * in halves until that is found. Where memory does not suffice, later batches are smaller.
+   * Computes a batch. A thrown error belongs to one row: the batch is computed again in halves
+   * until that row is found. After an error of missing memory, later batches are smaller.
    */
   predict(
     batch: readonly PredictorItem<Row>[],
     call: BatchCall,
   ): PredictorResults<Result> | Promise<PredictorResults<Result>>;
-  /** Called once when the run is over. A process that was ended had no time for it. */
+  /** Called once when the run is over. A killed process has no time for it. */
   close?(): void | Promise<void>;
 }
 
 /**
- * Types a predictor where it is written.
+ * Gives a predictor its type where it is written.
  *
- * @returns what it is given.
+ * @returns its argument.
  * @example
  * export default predictor({
  *   predict: (batch: readonly PredictorItem<{ text: string }>[]) =>
  *     batch.map(({ row }) => row.text.length),
  * });
+ *
  */
 export function predictor<Row = ExactRow, Result = Json, Options = JsonObject>(
   definition: Predictor<Row, Result, Options>,

@@ -2,20 +2,20 @@ import type { ExactJson } from "../../foundation/exact-json.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { Predictor, PredictorContext, PredictorItem } from "./predictor.ts";
 
-/** What TorchServe tells a handler, as far as there is something to tell. */
+/** The context of a TorchServe handler, as far as it exists here. */
 export interface HandlerContext {
   manifest: { model: { modelName: string } };
   system_properties: {
-    /** Folder that holds the module. */
+    /** Folder of the module. */
     model_dir: string;
-    /** 0 where the replica has a GPU, the only one that it sees; else null. */
+    /** 0 if the replica has a GPU, the only one that it sees; else null. */
     gpu_id: number | null;
-    /** Most rows that a batch will have. */
+    /** Most rows of a batch. */
     batch_size: number;
   };
 }
 
-/** One request as a handler gets it: a rendered prompt as `data`, a row as `body`. */
+/** One request in a handler's form: a rendered prompt as `data`, a row as `body`. */
 export type HandlerRequest = { data: Json } | { body: ExactJson };
 
 type Step = (input: unknown, context: HandlerContext) => unknown;
@@ -29,7 +29,7 @@ export interface TorchServeHandler {
   handle?(requests: readonly HandlerRequest[], context: HandlerContext): unknown;
 }
 
-/** A handler of TorchServe's life cycle as a predictor. */
+/** A handler with TorchServe's life cycle, as a predictor. */
 export function handlerPredictor(handler: TorchServeHandler): Predictor {
   let context: HandlerContext;
   return {

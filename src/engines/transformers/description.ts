@@ -21,12 +21,12 @@ const generationSupport: ParameterSupport = Object.freeze({
 
 const noGeneration = "leave it out: this task generates no text";
 
-/** For tasks that choose no tokens; the model's own options say how long a text may be. */
+/** For tasks that choose no tokens; the model's own options limit a text's length. */
 const valueSupport = Object.freeze(
   Object.fromEntries(Object.keys(fullSupport).map((name) => [name, noGeneration])),
 ) as ParameterSupport;
 
-/** What is known of engine `transformers` without opening it. */
+/** The description of engine `transformers`. */
 export const transformersDescription: EngineDescription<TransformersModelOptions> = {
   open: async (options, context) =>
     (await import("./engine.ts")).openTransformers(options, context),

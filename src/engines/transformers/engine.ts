@@ -15,9 +15,9 @@ import type { TransformersModelOptions } from "./options.ts";
 type OpenContext = HostContext & Pick<EngineContext, "homeDirectory">;
 
 /**
- * Opens the engine that computes ONNX models with transformers.js. The package and a model of the
- * hub are fetched where they are not here yet. It lives in an engine host; see `openHostedEngine`
- * for what its death means.
+ * Opens the engine that computes ONNX models with transformers.js. A missing package or model of
+ * the hub is fetched. The engine runs in a host; see `openHostedEngine` for the effect of its
+ * death.
  *
  * @throws SluiceError as `locateEnginePackage`, `openHostedEngine` and `openTask`.
  */
@@ -29,7 +29,7 @@ export async function openTransformers(
   return openTransformersFrom(options, entry, context);
 }
 
-/** As `openTransformers`, with the package that lies at `modulePath`. */
+/** Like `openTransformers`, with the package at `modulePath`. */
 export async function openTransformersFrom(
   options: TransformersModelOptions,
   modulePath: string,
@@ -60,7 +60,7 @@ export async function openTransformersFrom(
   });
 }
 
-/** Whether the model is on this machine, as far as that can be told without loading it. */
+/** Whether the model is on this machine, as far as known without loading it. */
 export async function isModelHere(
   options: TransformersModelOptions,
   { homeDirectory }: Pick<EngineContext, "homeDirectory">,
@@ -70,7 +70,7 @@ export async function isModelHere(
   return exists(hubCache(homeDirectory, model, variantOf(options)).mark);
 }
 
-/** What decides which files of a repository are needed. */
+/** The facts that decide which files of a repository are needed. */
 function variantOf({ task, dtype }: TransformersModelOptions): string {
   return `${task} ${dtype}`;
 }
@@ -88,16 +88,16 @@ function openHost(options: HostedTransformersOptions, context: OpenContext): Pro
   return openHostedEngine({
     kind: "transformers",
     options: JSON.parse(JSON.stringify(options)),
-    // Node's own fetch, with which the package gets files, looks at proxies when it is told to.
+    // Node's own fetch, which the package uses, reads proxies only if it is told to.
     context: { ...context, environment: { ...context.environment, NODE_USE_ENV_PROXY: "1" } },
   });
 }
 
-/** The files that a model consists of. */
+/** The files of a model. */
 async function filesOf(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
   const paths = files.map((entry) => join(entry.parentPath, entry.name));
-  // A clone of a repository has the history of its files beside them.
+  // A clone of a repository also contains the history of its files.
   return paths.filter((path) => !/[\\/]\./.test(path.slice(folder.length))).sort();
 }

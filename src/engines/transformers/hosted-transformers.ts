@@ -14,7 +14,7 @@ import type { TransformersModelOptions } from "./options.ts";
 import type { Task, TaskResult } from "./tasks/task.ts";
 import { loadTransformersJs } from "./transformers-js.ts";
 
-/** What the worker tells the host. */
+/** The worker's settings for the host. */
 export interface HostedTransformersOptions extends TaskPlace {
   /** Path of the package's main module. */
   modulePath: string;
@@ -23,13 +23,13 @@ export interface HostedTransformersOptions extends TaskPlace {
   sha256?: string;
 }
 
-/** Level of the package's log at which it writes nothing: its errors come with all their inputs. */
+/** Level of the package's log without any output: its errors contain all their inputs. */
 const silent = 50;
 
 /**
  * Loads a model in this process, which is an engine host.
  *
- * @throws SluiceError `ENGINE_MISSING`, and what `openTask` throws.
+ * @throws SluiceError `ENGINE_MISSING`, and errors of `openTask`.
  */
 export async function openHostedTransformers(options: Json): Promise<HostedEngine> {
   const given = options as unknown as HostedTransformersOptions;
@@ -48,7 +48,7 @@ class HostedTransformers implements HostedEngine {
   constructor(task: Task<unknown>, { options, model, sha256 }: HostedTransformersOptions) {
     const { task: taskName, dtype, device, threads = availableParallelism() } = options;
     this.#task = task;
-    // What is written to stderr goes to the log of the worker.
+    // Lines on stderr go to the log of the worker.
     const context = { clock: systemClock, logger: textLogger((line) => writeSync(2, line)) };
     this.#batched = batched(
       [{ run: (batch, signal) => task.run(batch, signal) }],
@@ -56,7 +56,7 @@ class HostedTransformers implements HostedEngine {
       context,
     );
     this.name = model.kind === "hub" ? model.repository : basename(model.path);
-    // A batch that grows has to find rows to grow by.
+    // A growing batch needs waiting rows to grow.
     const isGrowing = options.maxBatchRows === "auto";
     this.capacity = isGrowing ? 2 * limits.maxAutoBatchRows : this.#batched.capacity;
     this.choices = { task: taskName, dtype, device, threads, ...(sha256 && { sha256 }) };

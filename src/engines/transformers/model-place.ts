@@ -6,7 +6,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { isModelPath } from "../models/model-path.ts";
 import { refusePytorchModel } from "../models/pytorch-folder.ts";
 
-/** Where a model of ONNX graphs is. */
+/** The place of a model with ONNX graphs. */
 export type OnnxModel =
   | { kind: "folder"; path: string }
   | { kind: "hub"; repository: string; revision: string };
@@ -14,12 +14,13 @@ export type OnnxModel =
 const hubName = /^(?:hf:)?(?<repository>[\w.-]+\/[\w.-]+)(?:@(?<revision>[\w.-]+))?$/;
 
 /**
- * Reads the name of a model: a path (`./opus`, `/models/opus`, `~/opus`, `file:///models/opus`),
- * or a repository on the Hugging Face hub (`owner/name`, `hf:owner/name@revision`).
+ * Reads the name of a model: a path (`./opus`, `/models/opus`, `~/opus`, `file:///models/opus`), or
+ * a repository on the Hugging Face hub (`owner/name`, `hf:owner/name@revision`).
  *
  * @throws SluiceError `MODEL_UNKNOWN`.
  * @example
  * parseOnnxModelName("owner/name"); // { kind: "hub", repository: "owner/name", revision: "main" }
+ *
  */
 export function parseOnnxModelName(name: string, workingDirectory = "."): OnnxModel {
   if (name.startsWith("file:")) return { kind: "folder", path: pathOfFileUrl(name) };
@@ -47,7 +48,7 @@ function pathOfFileUrl(name: string): string {
 }
 
 /**
- * Refuses a folder that holds no ONNX model.
+ * Refuses a folder without an ONNX model.
  *
  * @throws SluiceError `MODEL_UNREADABLE`, `MODEL_FORMAT_DIFFERS` for a model for PyTorch.
  */
@@ -66,7 +67,7 @@ export async function assertOnnxFolder(path: string): Promise<void> {
   });
 }
 
-/** Whether anything is at a path. */
+/** Whether a path exists. */
 export async function exists(path: string): Promise<boolean> {
   try {
     await stat(path);

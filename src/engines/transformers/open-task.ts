@@ -13,16 +13,16 @@ import type { Task } from "./tasks/task.ts";
 import { ZeroShotTask } from "./tasks/zero-shot-task.ts";
 import type { LoadOptions, TransformersJs } from "./transformers-js.ts";
 
-/** What a host is told of the model. */
+/** The model's settings for a host. */
 export interface TaskPlace {
   model: OnnxModel;
-  /** Where files of the hub are kept. */
+  /** The folder for files of the hub. */
   cacheDirectory: string;
   /** Address of the hub, with a slash at its end. */
   hubAddress: string;
-  /** What the hub knows its user by; the package itself sends it to the hub's own address only. */
+  /** The user's key for the hub; the package itself sends it only to the hub's own address. */
   hubToken?: string | undefined;
-  /** Whether files that are not here may be fetched. */
+  /** Whether missing files may be fetched. */
   isOnline: boolean;
 }
 
@@ -47,7 +47,10 @@ export async function openTask(
   }
 }
 
-/** Says where models are. @returns the name by which the package finds this one. */
+/**
+ * Sets the places of models.
+ * @returns the package's name for this one.
+ */
 function prepareEnvironment(
   { env }: TransformersJs,
   { model, cacheDirectory, hubAddress, hubToken, isOnline }: TaskPlace,
@@ -63,7 +66,7 @@ function prepareEnvironment(
   env.allowLocalModels = true;
   env.allowRemoteModels = model.kind === "hub" && isOnline;
   if (model.kind === "hub") {
-    // The cache is looked at in any case; local folders would be without regard to the revision.
+    // The cache is read in any case; local folders would ignore the revision.
     env.localModelPath = join(cacheDirectory, "none");
     return model.repository;
   }
@@ -93,7 +96,7 @@ async function loadTask(
   if (task === "automatic-speech-recognition") {
     return new SpeechTask(await library.pipeline(task, name, load), options) as Task<unknown>;
   }
-  // If the repository is missing, the error about the model is the clearer one.
+  // If the repository is missing, the error about the model is clearer.
   const model = await modelClass(library, task).from_pretrained(name, load);
   const revision = load.revision ?? "main";
   const tokenizer = await library.AutoTokenizer.from_pretrained(name, { revision });
@@ -131,10 +134,10 @@ function modelClass(library: TransformersJs, task: keyof typeof implementations)
   }
 }
 
-/** How ONNX Runtime says that what is to compute is not there. */
+/** ONNX Runtime's message about a missing device. */
 const deviceFailure = /ExecutionProvider|providers\/|unsupported device|no available backend/i;
 
-/** What the package says of files that it cannot have, as a named error. */
+/** The package's message about unavailable files, as a named error. */
 function loadError(
   error: Error,
   { device, dtype }: TransformersModelOptions,

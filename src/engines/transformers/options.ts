@@ -5,7 +5,7 @@ import { batchShape } from "../batching/batch-options.ts";
 
 const count = z.int().min(1);
 
-/** What a model is asked to do, in the words of Hugging Face's pipelines. */
+/** The tasks of a model, by the names of Hugging Face's pipelines. */
 export const transformersTasks = [
   "translation",
   "summarization",
@@ -20,13 +20,13 @@ export type TransformersTask = (typeof transformersTasks)[number];
 
 /** `model` of a job with engine `transformers`. */
 export const transformersModel = z.strictObject({
-  engine: z.literal("transformers").describe("What answers requests"),
-  task: z.enum(transformersTasks).describe("What the model is asked to do"),
+  engine: z.literal("transformers").describe("The engine that answers requests"),
+  task: z.enum(transformersTasks).describe("The model's task"),
   name: z
     .string()
     .min(1)
-    .describe("A folder with an ONNX model, as ./opus; or owner/name on the Hugging Face hub"),
-  textColumn: z.string().default("text").describe("Column of the text, where a job has no prompt"),
+    .describe("A folder with an ONNX model, such as ./opus; or owner/name on the Hugging Face hub"),
+  textColumn: z.string().default("text").describe("Column of the text, if a job has no prompt"),
   audioColumn: z
     .string()
     .default("audio")
@@ -57,29 +57,27 @@ export const transformersModel = z.strictObject({
     .string()
     .default("This example is {}.")
     .describe("Sentence in which {} becomes the label"),
-  multiLabel: z.boolean().default(false).describe("Each label is judged for itself"),
-  timestamps: z.boolean().default(false).describe("Speech comes in pieces with their times"),
-  maxInputTokens: count
-    .optional()
-    .describe("Most tokens of a text; default: as many as the model takes"),
+  multiLabel: z.boolean().default(false).describe("Each label is judged alone"),
+  timestamps: z.boolean().default(false).describe("Transcripts come in pieces with their times"),
+  maxInputTokens: count.optional().describe("Most tokens of a text; default: the model's"),
   onTooLong: z
     .enum(["fail", "truncate-left", "truncate-right"])
     .optional()
-    .describe("What becomes of longer texts, where a job has no prompt; default fail"),
+    .describe("The treatment of longer texts, if a job has no prompt; default fail"),
   dtype: z
     .enum(["fp32", "fp16", "q8", "int8", "uint8", "q4", "q4f16", "bnb4"])
     .default("fp32")
-    .describe("Which of the model's files: how its weights are kept"),
+    .describe("Which of the model's files: the type of its weights"),
   device: setting(
     "operation",
-    "What computes; cuda needs the CUDA libraries of onnxruntime-node in your project",
+    "The device; cuda needs the CUDA libraries of onnxruntime-node in your project",
     z.enum(["cpu", "cuda", "webgpu", "dml", "coreml"]).default("cpu"),
   ),
   threads: setting("operation", "CPU threads; default: cores", count.max(1024).optional()),
   ...batchShape,
   lookAheadBatches: setting(
     "operation",
-    "Batches of rows that are looked at for those of one length; 0: rows go as they come",
+    "Batches of rows that are searched for those of one length; 0: rows go in order",
     z.int().min(0).max(1024).default(limits.lookAheadBatches),
   ),
 });

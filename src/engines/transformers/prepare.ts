@@ -7,10 +7,10 @@ import type { TransformersModelOptions } from "./options.ts";
 
 /**
  * Puts the package and the model on this machine. The package of transformers.js fetches a model of
- * the hub by itself when it loads it, so it is loaded once.
+ * the hub when it loads it, so it is loaded once.
  *
- * @throws SluiceError `ENGINE_MISSING` and `MODEL_MISSING` where `install` is false, else what
- *   opening the engine throws.
+ * @throws SluiceError `ENGINE_MISSING` and `MODEL_MISSING` if `install` is false, else errors of
+ *   opening the engine.
  */
 export async function prepareTransformers(
   options: TransformersModelOptions,
@@ -29,7 +29,7 @@ export async function prepareTransformers(
     const hint = "run it once without --no-install";
     throw new SluiceError("MODEL_MISSING", options.name, { hint });
   }
-  // Without a host the first worker fetches it.
+  // Without a host, the first worker fetches it.
   const { hostCommand } = context;
   if (hostCommand === undefined) return;
   onProgress?.({ name: options.name, source: "hub", bytes: 0 });

@@ -1,26 +1,26 @@
 import { pathToFileURL } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
 
-// What is used of @huggingface/transformers. The package is not a dependency: it is loaded from
-// where it was installed on demand, so its types are declared here. What begins with `_` is private
-// to it; the version is pinned by `engines/packages`.
+// The used part of @huggingface/transformers. The package is not a dependency: it is loaded from
+// its place of installation, so its types are declared here. Names with `_` are private to it;
+// `engines/packages` pins the version.
 
 export type TensorData = Float32Array | Uint16Array | BigInt64Array | Uint8Array;
 
-/** A tensor as ONNX Runtime has it, row by row. */
+/** A tensor of ONNX Runtime, row by row. */
 export interface RuntimeTensor {
   readonly type: string;
   readonly dims: readonly number[];
   readonly data: TensorData;
 }
 
-/** A tensor as the package has it, around one of the runtime. */
+/** A tensor of the package, around one of the runtime. */
 export interface LibraryTensor extends RuntimeTensor {
   readonly ort_tensor: RuntimeTensor;
   to(type: "float32"): LibraryTensor;
 }
 
-/** A graph that was loaded. */
+/** A loaded graph. */
 export interface Session {
   readonly inputNames: readonly string[];
   run(feeds: Record<string, RuntimeTensor>): Promise<Record<string, RuntimeTensor>>;
@@ -28,7 +28,7 @@ export interface Session {
 
 export type Tensors = Record<string, LibraryTensor>;
 
-/** What forward passes of all kinds of models take. */
+/** The inputs of forward passes of all kinds of models. */
 export interface ForwardInputs {
   input_ids?: LibraryTensor;
   attention_mask?: LibraryTensor;
@@ -39,7 +39,7 @@ export interface ForwardInputs {
   past_key_values?: Tensors;
 }
 
-/** The model's own words on how it generates, with those of the caller laid over them. */
+/** The model's own generation settings, overlaid with those of the caller. */
 export interface GenerationConfig {
   eos_token_id: number | readonly number[] | null;
   decoder_start_token_id: number | null;
@@ -48,7 +48,7 @@ export interface GenerationConfig {
   early_stopping: boolean | "never" | null;
 }
 
-/** Changes logits of the next token in place, or gives others. */
+/** Changes logits of the next token in place, or returns others. */
 export interface LogitsProcessors {
   readonly processors: readonly unknown[];
   (tokens: readonly bigint[][], logits: LibraryTensor): LibraryTensor;
@@ -89,7 +89,7 @@ export interface Tokenizer {
   readonly eos_token_id?: number;
   readonly model_max_length: number;
   readonly chat_template: unknown;
-  /** Codes of the languages between which the model translates. */
+  /** Codes of the model's languages for translation. */
   readonly language_codes?: readonly string[];
   _encode_plus(text: string, options: EncodeOptions): Encoding;
   decode(tokens: readonly number[], options: { skip_special_tokens: boolean }): string;
@@ -104,7 +104,7 @@ export interface Tokenizer {
   ): Encoding;
 }
 
-/** Where and how a model is loaded. */
+/** The source and the settings of a model. */
 export interface LoadOptions {
   dtype: string;
   device: string;
@@ -116,7 +116,7 @@ interface Loads<Loaded> {
   from_pretrained(name: string, options?: Partial<LoadOptions>): Promise<Loaded>;
 }
 
-/** Turns the samples of one recording into text. */
+/** Transcribes the samples of one recording. */
 export interface SpeechPipeline {
   (samples: Float32Array, options: Record<string, unknown>): Promise<SpeechResult>;
   readonly model: Model;
@@ -157,7 +157,7 @@ export interface TransformersJs {
 }
 
 /**
- * Loads the package from where it was installed.
+ * Loads the package from its place of installation.
  *
  * @param modulePath path of its main module.
  * @throws SluiceError `ENGINE_MISSING`

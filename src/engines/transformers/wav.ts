@@ -21,7 +21,7 @@ const extensible = 0xfffe;
  * Reads a WAV file: whole numbers of 8, 16, 24 or 32 bits, or floats of 32. Several channels become
  * one, their mean.
  *
- * @throws SluiceError `AUDIO_INVALID`, saying what it is instead.
+ * @throws SluiceError `AUDIO_INVALID`, with what it is instead.
  */
 export function readWav(bytes: Uint8Array): Recording {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -33,7 +33,7 @@ export function readWav(bytes: Uint8Array): Recording {
     const [name, size] = [textAt(view, at), view.getUint32(at + 4, true)];
     if (name === "fmt ") format = formatAt(view, at + 8);
     if (name === "data" && format !== undefined) {
-      // A recording that was written as a stream does not know its size.
+      // A recording that was written as a stream lacks its size.
       const end = Math.min(at + 8 + size, bytes.length);
       return { samples: samplesOf(view, at + 8, end, format), sampleRate: format.sampleRate };
     }
@@ -87,15 +87,16 @@ function reader(view: DataView, { code, bits }: Format): (at: number) => number 
   return (at) => ((view.getInt8(at + 2) << 16) | view.getUint16(at, true)) / 0x80_0000;
 }
 
-/** Samples of each side that a new sample is made of. */
+/** Samples on each side that a new sample is made from. */
 const reach = 16;
 
 /**
- * The same sound with another number of samples a second: sums of the samples around, weighted by a
- * sinc under a Hann window, which leaves out what the new rate cannot hold.
+ * The same sound at another sample rate: sums of the samples around, weighted by a sinc under a
+ * Hann window, which leaves out what the new rate cannot hold.
  *
  * @example
  * resampled({ samples, sampleRate: 44_100 }, 16_000).length; // samples.length × 160 / 441
+ *
  */
 export function resampled({ samples, sampleRate }: Recording, wantedRate: number): Float32Array {
   if (sampleRate === wantedRate) return samples;

@@ -3,30 +3,30 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { type ChatMessage, contentText } from "../../foundation/inference.ts";
 
 /**
- * A piece of a rendered conversation. Special tokens are read in `template` pieces and only
- * there: a row that says `<|im_end|>` says it as text.
+ * A piece of a rendered conversation. Special tokens are read only in `template` pieces:
+ * `<|im_end|>` in a row is plain text.
  */
 export type PromptPiece =
   | { kind: "template"; text: string }
   | { kind: "content"; text: string; message: number };
 
-/** What a template may name besides the messages. */
+/** The variables of a template besides the messages. */
 export interface TemplateTokens {
   bos: string;
   eos: string;
 }
 
-// Around each placeholder stands white space, whose fate tells whether the template trims contents.
+// White space around each placeholder shows whether the template trims contents.
 const pad = " \n ";
 const mark = (message: number) => `\u{F0000}${message}\u{F0001}`;
 const markPattern = /\u{F0000}(\d+)\u{F0001}/gu;
 
-/** A model's chat template, as its GGUF file carries it. */
+/** A model's chat template, from its GGUF file. */
 export class ChatTemplate {
   readonly #template: Template;
   readonly #tokens: TemplateTokens;
 
-  /** @throws SluiceError `MODEL_TEMPLATE_UNUSABLE` if it is not Jinja that we know. */
+  /** @throws SluiceError `MODEL_TEMPLATE_UNUSABLE` if it is not supported Jinja. */
   constructor(source: string, tokens: TemplateTokens) {
     this.#tokens = tokens;
     try {
@@ -37,11 +37,11 @@ export class ChatTemplate {
   }
 
   /**
-   * The conversation as the model was trained to see it, up to where its answer begins. It is
-   * rendered with placeholders for the contents, which are then put in as text.
+   * The conversation in the model's trained form, up to the beginning of its answer. It is rendered
+   * with placeholders for the contents, which are then inserted as text.
    *
-   * @throws SluiceError `MODEL_TEMPLATE_UNUSABLE` when the template refuses the conversation, or
-   *   does something to contents that is more than trimming.
+   * @throws SluiceError `MODEL_TEMPLATE_UNUSABLE` if the template refuses the conversation, or
+   *   changes contents by more than trimming.
    */
   render(messages: readonly ChatMessage[]): PromptPiece[] {
     const rendered = this.#renderMarked(messages.map(({ role }) => role));
@@ -90,7 +90,7 @@ function unusable(detail: string, cause?: unknown): SluiceError {
   return new SluiceError("MODEL_TEMPLATE_UNUSABLE", detail, { cause });
 }
 
-/** What stands between a prompt and a line: a word after a word or a colon wants a space. */
+/** The text between a prompt and a line: a word after a word or a colon needs a space. */
 export function spaceAfter(pieces: readonly PromptPiece[]): string {
   return /[\p{L}\p{N}.:;,?!]$/u.test(pieces.at(-1)?.text ?? "") ? " " : "";
 }

@@ -9,7 +9,7 @@ export interface ContextShape {
   threads: number;
 }
 
-/** What a user may ask of the context. */
+/** A user's wishes for the context. */
 export interface ShapeOptions {
   sequences?: number;
   contextTokens?: number;
@@ -17,11 +17,11 @@ export interface ShapeOptions {
   threads?: number;
 }
 
-/** What the context has to fit. */
+/** Bounds of the context. */
 export interface ShapeLimits {
   metadata: GgufMetadata;
   trainedTokens: number;
-  /** Bytes that may be taken for the context; undefined where the library sees to it (a GPU). */
+  /** Bytes for the context; undefined if the library manages its memory (a GPU). */
   freeBytes: number | undefined;
   cores: number;
 }
@@ -29,12 +29,12 @@ export interface ShapeLimits {
 const defaultSequences = 32;
 const defaultContextTokens = 2048;
 const defaultBatchTokens = 512;
-/** Share of the free memory that the context may take; the rest is for the pages of the model. */
+/** Share of the free memory for the context; the rest is for the pages of the model. */
 const memoryShare = 0.5;
 
 /**
- * The size of the context: 32 sequences of at most 2048 tokens, fewer sequences where memory is
- * short, unless asked otherwise.
+ * The size of the context: 32 sequences of at most 2048 tokens by default, fewer sequences if
+ * memory is short.
  */
 export function contextShape(options: ShapeOptions, limits: ShapeLimits): ContextShape {
   const contextTokens =
@@ -53,7 +53,7 @@ export function contextShape(options: ShapeOptions, limits: ShapeLimits): Contex
   };
 }
 
-/** Bytes that one token of context takes (keys and values as 16-bit floats); 0 when unknown. */
+/** Bytes of one token of context (keys and values as 16-bit floats); 0 when unknown. */
 export function stateBytesPerToken(metadata: GgufMetadata): number {
   const architecture = metadata[metadata.general?.architecture ?? ""] as Architecture | undefined;
   const attention = architecture?.attention;
@@ -73,7 +73,7 @@ interface Architecture {
   attention?: Record<string, unknown>;
 }
 
-/** A number of the metadata; of a list by layer, the largest. */
+/** A number of the metadata; for a list by layer, the largest. */
 function numberOf(value: unknown): number {
   if (Array.isArray(value)) return Math.max(0, ...value.map(numberOf));
   return typeof value === "number" && Number.isFinite(value) ? value : 0;

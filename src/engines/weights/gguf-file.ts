@@ -7,7 +7,8 @@ const newestVersion = 3;
 const headerBytes = 24;
 
 /**
- * Looks at the head of a model file before native code does, so that a wrong file is named as such.
+ * Checks the head of a model file before native code does, so that a wrong file is reported as
+ * such.
  *
  * @throws SluiceError `MODEL_UNREADABLE` or `MODEL_CORRUPT`, with the file.
  */
@@ -34,7 +35,7 @@ export async function checkGgufFile(path: string): Promise<{ bytes: number }> {
       const known = `known are ${oldestVersion} to ${newestVersion}`;
       throw new SluiceError("MODEL_CORRUPT", `GGUF version ${version}; ${known}`, place);
     }
-    // The first part of a split model may hold nothing but its description.
+    // The first part of a split model may hold only its description.
     if (buffer.readBigUInt64LE(8) === 0n && !splitPartOf(path)) {
       throw new SluiceError("MODEL_CORRUPT", "it holds no tensors", place);
     }

@@ -2,7 +2,7 @@ import { open } from "node:fs/promises";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 
-/** What a GGUF file says about itself, as far as it is used. */
+/** The used metadata of a GGUF file. */
 export interface GgufMetadata {
   general?: { architecture?: string; name?: string };
   tokenizer?: { chat_template?: string };
@@ -14,14 +14,13 @@ export interface GgufMetadata {
 
 const versions = [2, 3];
 const firstReadBytes = 4 * 1024 * 1024;
-// Models have some dozens of keys of three or four names. A header of a stranger may have millions.
+// Models have some dozens of keys of three or four names. A stranger's header may have millions.
 const maxKeyBytes = 256;
 const maxKeyNames = 8;
 const maxKeptPairs = 1000;
 
 /**
- * The architecture and the whole numbers that the header of a GGUF file holds, in objects by their
- * keys.
+ * The architecture and the whole numbers in the header of a GGUF file, in objects by their keys.
  *
  * @throws SluiceError `MODEL_CORRUPT` if it is not a little-endian GGUF of version 2 or 3, is cut
  *   off, or has a header longer than `limits.maxModelHeaderBytes`.
@@ -29,7 +28,7 @@ const maxKeptPairs = 1000;
 export async function readGgufMetadata(path: string): Promise<GgufMetadata> {
   const file = await open(path, "r");
   try {
-    // How long it is only reading it tells: vocabularies are part of it.
+    // Its length is known only after reading: vocabularies are part of it.
     for (let asked = firstReadBytes; ; asked *= 2) {
       const { buffer, bytesRead } = await file.read(Buffer.alloc(asked), 0, asked, 0);
       const metadata = parseGgufMetadata(buffer.subarray(0, bytesRead), path);
@@ -44,7 +43,7 @@ export async function readGgufMetadata(path: string): Promise<GgufMetadata> {
   }
 }
 
-/** The metadata that `bytes` begin with; undefined where they end before it does. */
+/** The metadata at the beginning of `bytes`; undefined if they are incomplete. */
 export function parseGgufMetadata(bytes: Buffer, path: string): GgufMetadata | undefined {
   try {
     return parse(new Cursor(bytes), path);
@@ -93,7 +92,7 @@ function keep(metadata: GgufMetadata, names: readonly string[], value: number | 
 const uint32Type = 4;
 const stringType = 8;
 const arrayType = 9;
-/** Bytes of the values that have a fixed size, by the number of their type. */
+/** Bytes of the values with a fixed size, by the number of their type. */
 const valueBytes = [1, 1, 2, 2, 4, 4, 4, 1, undefined, undefined, 8, 8, 8];
 
 function skipValue(cursor: Cursor, type: number, path: string): void {
@@ -111,7 +110,7 @@ function skipValue(cursor: Cursor, type: number, path: string): void {
   }
 }
 
-/** A place in bytes that moves as they are read; a `RangeError` where they end. */
+/** A place in bytes that advances as they are read; throws a `RangeError` at their end. */
 class Cursor {
   readonly #bytes: Buffer;
   #at = 0;

@@ -3,34 +3,34 @@ import type { InferenceRequest, PromptTokens, TooLongPolicy } from "../../founda
 import { limits } from "../../foundation/limits.ts";
 import type { PromptPiece } from "./chat-template.ts";
 
-/** What turning a prompt into tokens needs of a model. */
+/** What tokenizing a prompt needs of a model. */
 export interface PromptTokenizer {
-  /** `isFirst`: the text stands at the start of the prompt. */
+  /** `isFirst`: the text is at the start of the prompt. */
   tokenize(text: string, withSpecialTokens: boolean, isFirst: boolean): number[];
-  /** The token that the model wants first, where it does. */
+  /** The token at the start of a text, if the model needs one. */
   firstToken: number | undefined;
 }
 
-/** How long a prompt may be, and what to do with a longer one. */
+/** The longest prompt, and the treatment of a longer one. */
 export interface PromptLimit {
   contextTokens: number;
   maxNewTokens: number;
   policy: TooLongPolicy;
 }
 
-/** What of a model bounds the prompts of requests. */
+/** A model's bounds for the prompts of requests. */
 export interface PromptModel {
   contextTokens: number;
-  /** The token that the model wants first, where it does, and the one that begins a text. */
+  /** The token at the start of a text, if the model needs one, and the begin-of-text token. */
   firstToken: number | undefined;
   bosToken: number | undefined;
 }
 
 /**
- * The tokens of a request's prompt, cut where it is too long and may be cut.
+ * The tokens of a request's prompt, cut if it is too long and may be cut.
  *
- * @param tokens those of its parts, as `tokenParts` has them.
- * @throws SluiceError `PROMPT_TOO_LONG`; `REQUEST_REFUSED` where there are none.
+ * @param tokens those of its parts, from `tokenParts`.
+ * @throws SluiceError `PROMPT_TOO_LONG`; `REQUEST_REFUSED` for an empty prompt.
  */
 export function requestTokens(
   request: InferenceRequest,
@@ -38,7 +38,7 @@ export function requestTokens(
   { contextTokens, firstToken, bosToken }: PromptModel,
 ): number[] {
   const { maxNewTokens, maxLength, prependBos, explicit } = request.parameters;
-  // Room that a prompt must leave: nobody asked for all of what is the limit by default.
+  // Room that a prompt must leave: the whole default limit was not requested.
   const room = explicit?.includes("maxNewTokens")
     ? maxNewTokens
     : Math.min(maxNewTokens, limits.maxNewTokens);
@@ -47,7 +47,7 @@ export function requestTokens(
     isChat || prependBos === undefined ? firstToken : prependBos ? bosToken : undefined;
   const prompt = promptTokens(tokens, wanted, {
     contextTokens: Math.min(contextTokens, maxLength ?? contextTokens),
-    // A length of prompt and answer together leaves the answer what the prompt does not take.
+    // A length of prompt and answer together leaves the rest for the answer.
     maxNewTokens: request.embed === true ? 0 : maxLength === undefined ? room : 1,
     policy: request.onTooLong ?? "fail",
   });
@@ -64,7 +64,7 @@ export function tokenParts(
   return partsOf(pieces, tokens);
 }
 
-/** As `tokenParts`, of tokens that were made of each piece. */
+/** Like `tokenParts`, from the tokens of each piece. */
 export function partsOf(
   pieces: readonly PromptPiece[],
   tokens: readonly (readonly number[])[],
@@ -83,11 +83,11 @@ function isContentAt(place: number): boolean {
 }
 
 /**
- * The tokens of a prompt, cut where it is too long and may be cut. Only contents are cut, never the
+ * The tokens of a prompt, cut if it is too long and may be cut. Only contents are cut, never the
  * template around them: the longest content loses tokens first.
  *
- * @throws SluiceError `PROMPT_TOO_LONG` when it does not fit and may not be cut, or when nothing
- *   is left to cut.
+ * @throws SluiceError `PROMPT_TOO_LONG` if it does not fit and must not be cut, or if nothing is
+ *   left to cut.
  */
 export function promptTokens(
   given: PromptTokens,

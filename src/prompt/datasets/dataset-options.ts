@@ -8,7 +8,7 @@ const { api, onTooLong, truncateFeatures, stripWhitespace, eosToken } = promptFi
 export const datasetPromptFields = {
   type: z
     .union([z.string(), userDefinedType])
-    .describe("The prompt type of its rows, by Axolotl's name or as a map of one's own"),
+    .describe("The prompt type of its rows, by Axolotl's name or as your own map"),
   ...typeOptions.shape,
   turns: typeFields.turns,
   api,

@@ -23,7 +23,7 @@ export const typeOptions = z.strictObject({
   roles: z
     .record(z.string(), z.array(z.string()))
     .optional()
-    .describe("chat_template: for user, assistant and system, the names that the data has"),
+    .describe("chat_template: for user, assistant and system, the names in the data"),
   drop_system_message: z.boolean().optional().describe("chat_template: leave it out"),
   field_human: z.string().optional().describe("sharegpt: name of the user's role; default human"),
   field_model: z.string().optional().describe("sharegpt: name of the model's role; default gpt"),
@@ -39,12 +39,15 @@ export const typeOptions = z.strictObject({
 export const userDefinedType = z.strictObject({
   field_instruction: z.string().default("instruction").describe("Field of {instruction}"),
   field_input: z.string().default("input").describe("Field of {input}; may be absent or empty"),
-  field_output: z.string().optional().describe("Field of the expected answer, which is left out"),
+  field_output: z.string().optional().describe("Field of the expected answer, which is not sent"),
   field_system: z.string().default("system").describe("Field of {system}; may be absent"),
   system_prompt: z.string().default("").describe("{system} of rows without that field"),
   format: z.string().default("{instruction} {input} ").describe("Text of a row with an input"),
   no_input_format: z.string().default("{instruction} ").describe("Text of a row without one"),
-  system_format: z.string().default("{system}").describe("Before it, unless {system} is empty"),
+  system_format: z
+    .string()
+    .default("{system}")
+    .describe("Text before it, unless {system} is empty"),
 });
 
 export type TypeOptions = z.output<typeof typeOptions>;

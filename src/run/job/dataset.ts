@@ -13,7 +13,7 @@ const datasetEntry = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe("What results call it; default: the file's name without its ending"),
+    .describe("Its name in results; default: the file's name without its extension"),
   path: z
     .string()
     .refine((path) => path !== "-", { message: "must be a file: standard input is read as input" })
@@ -26,12 +26,9 @@ const datasetEntry = z.strictObject({
   ds_type: z
     .enum(datasetKinds)
     .optional()
-    .describe("What Axolotl calls its format; json is JSON Lines too, by the file's ending"),
-  format: z.enum(["jsonl", "json", "text"]).optional().describe("Default: by the file's ending"),
-  split: z
-    .literal("train")
-    .optional()
-    .describe("The only part that files have; taken and without effect"),
+    .describe("Its format by Axolotl's name; json also means JSON Lines, by the file's extension"),
+  format: z.enum(["jsonl", "json", "text"]).optional().describe("Default: by the file's extension"),
+  split: z.literal("train").optional().describe("The only split of files; accepted without effect"),
   id: z.string().optional().describe("Field that identifies a row"),
   maxLineBytes: z
     .int()

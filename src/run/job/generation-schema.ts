@@ -21,12 +21,12 @@ const shape = z.strictObject({
   ),
   maxLength: optional(z.int().min(2), "Most tokens of prompt and answer, for maxNewTokens"),
   temperature: optional(z.number().min(0).max(10), "0 = the likeliest token each time", 0),
-  topP: optional(z.number().gt(0).max(1), "Share of probability sampled from", 1),
-  topK: optional(z.int().min(0), "Likeliest tokens sampled from; 0 = all", 0),
+  topP: optional(z.number().gt(0).max(1), "Share of probability to sample from", 1),
+  topK: optional(z.int().min(0), "Likeliest tokens to sample from; 0 = all", 0),
   minP: optional(z.number().min(0).max(1), "Least probability relative to the likeliest", 0),
   doSample: optional(
     z.boolean(),
-    `false = temperature 0; true = temperature ${samplingTemperature} where none is given`,
+    `false = temperature 0; true = temperature ${samplingTemperature} if none is given`,
   ),
   repetitionPenalty: optional(z.number().gt(0), "Above 1: repeat less", 1),
   presencePenalty: optional(penalty, "Above 0: new words", 0),
@@ -39,7 +39,7 @@ const shape = z.strictObject({
     z.union([z.string().transform((text) => [text]), z.array(z.string())]),
     "Texts that end an answer; default: none",
   ),
-  ignoreEos: optional(z.boolean(), "Go on where the model would end the answer", false),
+  ignoreEos: optional(z.boolean(), "Continue where the model would end the answer", false),
   numReturnSequences: optional(
     count.max(limits.maxReturnSequences),
     "Answers to each prompt; above 1 they come as a list",
@@ -48,11 +48,11 @@ const shape = z.strictObject({
   numBeams: optional(count.max(limits.maxBeams), "Beams of a beam search; 1 = none", 1),
   lengthPenalty: optional(
     z.number().min(-10).max(10),
-    "For a beam search, above 0: longer answers; default: as the model says, or 1",
+    "For a beam search, above 0: longer answers; default: the model's, or 1",
   ),
   earlyStopping: optional(
     z.union([z.boolean(), z.literal("never")]),
-    "Whether a beam search ends with as many answers as beams; default: as the model says, or false",
+    "Whether a beam search ends with as many answers as beams; default: the model's, or false",
   ),
   logprobs: optional(
     z.int().min(0).max(limits.maxLogprobs),
@@ -61,11 +61,11 @@ const shape = z.strictObject({
   ),
   prependBos: optional(
     z.boolean(),
-    "With api: completion, begin with the model's begin-of-text token; default: as the model does",
+    "With api: completion, begin with the model's begin-of-text token; default: the model's",
   ),
   useCache: setting(
     "operation",
-    "Taken and without effect: every engine keeps what it computed",
+    "Accepted without effect: every engine has a prefix cache",
     z.boolean().optional(),
   ),
   returnFullText: z

@@ -23,7 +23,7 @@ export interface JobInput {
    * Datasets by Axolotl's names, for input and prompt: key=value,key=value, an object, or a list.
    */
   dataset?: string | JobDataset | JobDataset[] | undefined;
-  /** Most tokens of a prompt and its answer; onTooLong says what becomes of longer prompts. */
+  /** Most tokens of a prompt and its answer; onTooLong decides about longer prompts. */
   sequenceLen?: number | undefined;
   /** Fields that are emptied before any prompt is rendered: a list, or names with commas. */
   truncateFeatures?: string | string[] | undefined;
@@ -31,31 +31,31 @@ export interface JobInput {
   longNumbers?: "bigint" | "text" | undefined;
   /** Take only the first rows; 0 takes none. */
   limit?: number | undefined;
-  /** Take this many rows by chance, under the seed. */
+  /** Take this many random rows, under the seed. */
   sample?: number | undefined;
   /** How the input is cut into tasks. Default: `{}`. */
   shard?: JobShard | undefined;
-  /** Folder of answers to keep for other runs: a path, or an object. */
+  /** Folder of answers for other runs: a path, or an object. */
   cache?: string | JobCache | undefined;
   /**
-   * auto: requests are sent once that are equal and not sampled, or have a written seed; off: all.
-   * Default: `"auto"`.
+   * auto: equal requests are sent once, if they are not sampled or have a written seed; off: all
+   * are sent. Default: `"auto"`.
    */
   reuse?: "auto" | "off" | undefined;
-  /** Where object stores are (s3://, r2://, gs://), and what they can. */
+  /** Places and abilities of object stores (s3://, r2://, gs://). */
   store?: JobStore | undefined;
-  /** What rows and lists may reach beyond their own folder and the public network. */
+  /** What rows and lists may read beyond their own folder and the public network. */
   allow?: JobAllow | undefined;
   /**
    * data: no programs, modules or loopback servers; files only of its folders and allow.folders.
    */
   trust?: "job" | "data" | undefined;
   /**
-   * Order of asking within a shard; results are in input order. auto: prefix where it pays.
-   * Default: `"auto"`.
+   * Order of sending within a shard; results are in input order. auto: prefix if it pays. Default:
+   * `"auto"`.
    */
   order?: "auto" | "input" | "prefix" | undefined;
-  /** Which model answers, and how it runs. */
+  /** The model, and how it runs. */
   model:
     | JobModelLlama
     | JobModelOpenai
@@ -75,7 +75,7 @@ export interface JobInput {
   prompts?: Record<string, string | JobPrompt> | undefined;
   /** How answers are sampled: an object, or key=value,key=value. Default: `{}`. */
   generation?: string | JobGeneration | undefined;
-  /** Where results go: a path, or an object that also says under which name. Default: `{}`. */
+  /** The output: a path, or an object that also names the field. Default: `{}`. */
   output?: string | JobOutput | undefined;
   /** How many workers, and what each needs. Default: `{}`. */
   workers?: JobWorkers | undefined;
@@ -83,24 +83,27 @@ export interface JobInput {
   retries?: JobRetries | undefined;
   /** How often a task is tried. Default: `{}`. */
   tasks?: JobTasks | undefined;
-  /** Stop when more rows failed: a count, or a share such as 0.01. */
+  /** Stop when more rows have failed: a count, or a share such as 0.01. */
   maxFailedRows?: number | undefined;
-  /** What a failed row does: become a dead letter, or stop the run. Default: `"dead-letter"`. */
+  /** The effect of a failed row: a dead letter, or the end of the run. Default: `"dead-letter"`. */
   onRowError?: "dead-letter" | "fail" | undefined;
   /**
-   * Environment of the workers; null and references pass the caller's: their names are planned.
-   * Default: `{}`.
+   * Environment of the workers; null and references pass the caller's values, and the plan stores
+   * only their names. Default: `{}`.
    */
   env?: Record<string, string | null> | undefined;
-  /** What the run may cost in all its calls: it stops there, and goes on once that is raised. */
+  /**
+   * Limits of the run's cost over all calls: it stops there, and continues once they are raised.
+   */
   budget?: JobBudget | undefined;
-  /** What tokens cost, for estimate, budget and bill. */
+  /** Prices of tokens, for estimate, budget and bill. */
   prices?: JobPrices | undefined;
   /**
-   * The results in the form of another program, as _report.json; output.include gets what it needs.
+   * The results in the form of another program, as _report.json; adds what it needs to
+   * output.include.
    */
   report?: "axolotl" | undefined;
-  /** Folder of rendered prompts, and of their tokens, to keep for other runs. */
+  /** Folder of rendered prompts and their tokens for other runs. */
   preparedDir?: string | undefined;
   /** Keep the journals of a sealed run. Default: `false`. */
   keepJournals?: boolean | undefined;
@@ -111,11 +114,11 @@ export interface JobInput {
 export interface JobInputSource {
   /** A file, a glob or a folder, here, at s3://, r2://, gs:// or hf://, or https://; - = stdin. */
   path: string;
-  /** `path` is a list of files, one a line, with `;OUTPUT` after those that want it. */
+  /** `path` is a list of files, one on each line, optionally with `;OUTPUT`. */
   list?: boolean | undefined;
-  /** With `list`: beginnings of its paths, and what stands for them here. */
+  /** With `list`: beginnings of its paths, and their replacements here. */
   prefixes?: Record<string, string> | undefined;
-  /** Default: by the file's ending; rows of `openai-batch` are requests already. */
+  /** Default: by the file's extension; rows of `openai-batch` are complete requests. */
   format?:
     | "jsonl"
     | "json"
@@ -128,15 +131,15 @@ export interface JobInputSource {
     | "files"
     | "openai-batch"
     | undefined;
-  /** For `csv`: what stands between fields, as `;`, `|` or `tab`; default: a comma. */
+  /** For `csv`: the delimiter, such as `;`, `|` or `tab`; default: a comma. */
   delimiter?: string | undefined;
-  /** For text, as windows-1252 or utf-16; such a file is one shard. Default: UTF-8. */
+  /** For text, such as windows-1252 or utf-16; such a file is one shard. Default: UTF-8. */
   encoding?: string | undefined;
-  /** For `json`: key of the list of rows in an object, as `examples` or `data.items`. */
+  /** For `json`: key of the list of rows in an object, such as `examples` or `data.items`. */
   records?: string | undefined;
   /** Fields that rows keep, in this order: a list, or names with commas; default: all. */
   columns?: string | string[] | undefined;
-  /** JSON Schema of a row: texts become what it asks for; a row that differs fails alone. */
+  /** JSON Schema of a row: texts are converted to its types; a row that differs fails alone. */
   schema?: Record<string, any> | undefined;
   /** With `openai-batch`: models that lines may name, besides model.name; `*` = any. */
   servedModelName?: string | string[] | undefined;
@@ -147,11 +150,11 @@ export interface JobInputSource {
 }
 
 export interface JobDataset {
-  /** What results call it; default: the file's name without its ending. */
+  /** Its name in results; default: the file's name without its extension. */
   name?: string | undefined;
   /** A file or a glob; beside data_files their folder. */
   path: string;
-  /** The prompt type of its rows, by Axolotl's name or as a map of one's own. */
+  /** The prompt type of its rows, by Axolotl's name or as your own map. */
   type: string | JobDatasetType;
   /** completion: field of the text; default text. */
   field?: string | undefined;
@@ -165,7 +168,7 @@ export interface JobDataset {
   message_field_role?: string | undefined;
   /** Older name of the mapping of content. */
   message_field_content?: string | undefined;
-  /** chat_template: for user, assistant and system, the names that the data has. */
+  /** chat_template: for user, assistant and system, the names in the data. */
   roles?: Record<string, string[]> | undefined;
   /** chat_template: leave it out. */
   drop_system_message?: boolean | undefined;
@@ -176,14 +179,14 @@ export interface JobDataset {
   /** sharegpt: send text of this form instead of messages. */
   conversation?: "vicuna_v1.1" | "chatml" | undefined;
   /**
-   * With a type of conversations: which turn is asked; default `last`. `every` asks them in order,
+   * With a type of conversations: which turn is sent; default `last`. `every` sends them in order,
    * each after the model's own answers, and gives a list.
    */
   turns?: "first" | "last" | "every" | undefined;
   /**
-   * `completion` sends the rendered prompt as it is, without a chat template; `embedding` asks for
-   * its vector; `transcription` for what is said in `file`; default `chat`, with a `type` what that
-   * makes.
+   * `completion` sends the rendered prompt unchanged, without a chat template; `embedding` requests
+   * its vector; `transcription` the speech in `file` as text; default `chat`, with a `type` the
+   * type's own form.
    */
   api?: "chat" | "completion" | "embedding" | "transcription" | undefined;
   /** What to do with a prompt that does not fit the model's context. Default: `"fail"`. */
@@ -192,15 +195,15 @@ export interface JobDataset {
   truncateFeatures?: string[] | undefined;
   /** Strip white space from both ends of a completion's prompt. */
   stripWhitespace?: boolean | undefined;
-  /** Text of the end-of-sequence token, which is cut off a completion's prompt. */
+  /** Text of the end-of-sequence token, which is removed from the end of a completion's prompt. */
   eosToken?: string | undefined;
   /** Its files, from the folder `path`. */
   data_files?: string | string[] | undefined;
-  /** What Axolotl calls its format; json is JSON Lines too, by the file's ending. */
+  /** Its format by Axolotl's name; json also means JSON Lines, by the file's extension. */
   ds_type?: "json" | "text" | undefined;
-  /** Default: by the file's ending. */
+  /** Default: by the file's extension. */
   format?: "jsonl" | "json" | "text" | undefined;
-  /** The only part that files have; taken and without effect. */
+  /** The only split of files; accepted without effect. */
   split?: "train" | undefined;
   /** Field that identifies a row. */
   id?: string | undefined;
@@ -213,7 +216,7 @@ export interface JobDatasetType {
   field_instruction?: string | undefined;
   /** Field of {input}; may be absent or empty. Default: `"input"`. */
   field_input?: string | undefined;
-  /** Field of the expected answer, which is left out. */
+  /** Field of the expected answer, which is not sent. */
   field_output?: string | undefined;
   /** Field of {system}; may be absent. Default: `"system"`. */
   field_system?: string | undefined;
@@ -223,7 +226,7 @@ export interface JobDatasetType {
   format?: string | undefined;
   /** Text of a row without one. Default: `"{instruction} "`. */
   no_input_format?: string | undefined;
-  /** Before it, unless {system} is empty. Default: `"{system}"`. */
+  /** Text before it, unless {system} is empty. Default: `"{system}"`. */
   system_format?: string | undefined;
 }
 
@@ -237,20 +240,20 @@ export interface JobDatasetMessagePropertyMappings {
 
 /** How the input is cut into tasks. Default: `{}`. */
 export interface JobShard {
-  /** Rows a task; default: from size and workers. */
+  /** Rows of a task; default: from input size and workers. */
   rows?: number | undefined;
-  /** Tasks, instead of their rows: rows are divided evenly. */
+  /** Number of tasks, instead of their rows: rows are divided evenly. */
   count?: number | undefined;
 }
 
 export interface JobCache {
   /** Folder; any number of runs may share it. */
   path: string;
-  /** Beyond it, answers are removed. Default: `1073741824`. */
+  /** Above it, answers are removed. Default: `1073741824`. */
   maxBytes?: number | undefined;
 }
 
-/** Where object stores are (s3://, r2://, gs://), and what they can. */
+/** Places and abilities of object stores (s3://, r2://, gs://). */
 export interface JobStore {
   /** Address of the service; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS. */
   endpoint?: string | undefined;
@@ -258,15 +261,15 @@ export interface JobStore {
   region?: string | undefined;
   /** Buckets in the path of addresses; default: at an endpoint, not at AWS. */
   pathStyle?: boolean | undefined;
-  /** How creating is conditional; `none`: not at all, and one coordinator commits. */
+  /** How a file is created only if absent; `none`: impossible, and one coordinator commits. */
   conditional?: "if-none-match" | "none" | undefined;
 }
 
-/** What rows and lists may reach beyond their own folder and the public network. */
+/** What rows and lists may read beyond their own folder and the public network. */
 export interface JobAllow {
   /** Folders, besides the input's and the output's, in which rows and lists name files. */
   folders?: string | string[] | undefined;
-  /** Whether addresses in rows, lists and redirects may be of loopback and private nets. */
+  /** Whether addresses in rows, lists and redirects may be in loopback and private networks. */
   privateNetworks?: boolean | undefined;
 }
 
@@ -275,37 +278,35 @@ export interface JobPrompt {
   prompt?: string | undefined;
   /** A conversation instead of `prompt`. */
   messages?: JobPromptMessages[] | undefined;
-  /** A prompt type of Axolotl instead of `prompt`: a name, or a type of one's own. */
+  /** A prompt type of Axolotl instead of `prompt`: a name, or your own type. */
   type?: string | JobDatasetType | undefined;
-  /** What the type takes, by Axolotl's names. */
+  /** Options of the type, by Axolotl's names. */
   typeOptions?: JobPromptTypeOptions | undefined;
   /**
-   * With a type of conversations: which turn is asked; default `last`. `every` asks them in order,
+   * With a type of conversations: which turn is sent; default `last`. `every` sends them in order,
    * each after the model's own answers, and gives a list.
    */
   turns?: "first" | "last" | "every" | undefined;
   /** Jinja template of a system message before the prompt. */
   system?: string | undefined;
-  /** Jinja expression for a list; asks once for each `item`, answers come as a list. */
+  /** Jinja expression for a list; one request for each `item`, answers come as a list. */
   forEach?: string | undefined;
   /** Answer by a line with slots that only copy. */
   answer?: JobPromptAnswer | undefined;
   /** JSON Schema of the answer, which is then JSON. */
   schema?: Record<string, any> | undefined;
   /**
-   * `completion` sends the rendered prompt as it is, without a chat template; `embedding` asks for
-   * its vector; `transcription` for what is said in `file`; default `chat`, with a `type` what that
-   * makes.
+   * `completion` sends the rendered prompt unchanged, without a chat template; `embedding` requests
+   * its vector; `transcription` the speech in `file` as text; default `chat`, with a `type` the
+   * type's own form.
    */
   api?: "chat" | "completion" | "embedding" | "transcription" | undefined;
   /**
-   * Jinja template of the path of a file of sound, with `api: transcription`; from the folder of
-   * the input.
+   * Jinja template of the path of a sound file, with `api: transcription`; from the folder of the
+   * input.
    */
   file?: string | undefined;
-  /**
-   * Jinja template of the path of an image that `prompt` asks about; from the folder of the input.
-   */
+  /** Jinja template of the path of an image for `prompt`; from the folder of the input. */
   image?: string | undefined;
   /** What to do with a prompt that does not fit the model's context. Default: `"fail"`. */
   onTooLong?: "fail" | "truncate-left" | "truncate-right" | undefined;
@@ -313,11 +314,11 @@ export interface JobPrompt {
   truncateFeatures?: string[] | undefined;
   /** Strip white space from both ends of a completion's prompt. */
   stripWhitespace?: boolean | undefined;
-  /** Text of the end-of-sequence token, which is cut off a completion's prompt. */
+  /** Text of the end-of-sequence token, which is removed from the end of a completion's prompt. */
   eosToken?: string | undefined;
   /**
-   * Jinja expression for the turns before, which stand behind system messages: a list of {user,
-   * bot}, {role, content} or [user, bot].
+   * Jinja expression for the earlier turns, which follow system messages: a list of {user, bot},
+   * {role, content} or [user, bot].
    */
   history?: string | undefined;
 }
@@ -329,7 +330,7 @@ export interface JobPromptMessages {
   content: string;
 }
 
-/** What the type takes, by Axolotl's names. */
+/** Options of the type, by Axolotl's names. */
 export interface JobPromptTypeOptions {
   /** completion: field of the text; default text. */
   field?: string | undefined;
@@ -343,7 +344,7 @@ export interface JobPromptTypeOptions {
   message_field_role?: string | undefined;
   /** Older name of the mapping of content. */
   message_field_content?: string | undefined;
-  /** chat_template: for user, assistant and system, the names that the data has. */
+  /** chat_template: for user, assistant and system, the names in the data. */
   roles?: Record<string, string[]> | undefined;
   /** chat_template: leave it out. */
   drop_system_message?: boolean | undefined;
@@ -366,8 +367,8 @@ export interface JobPromptAnswer {
   /** Drop the elements of a forEach in which no slot copied anything. Default: `false`. */
   omitEmptyElements?: boolean | undefined;
   /**
-   * Make one text of a forEach's answers, a line each. {text} is its text, {n} the number of the
-   * element; after `list | sentences` the number of the text that the sentence is from.
+   * Joins a forEach's answers into one text, a line each. {text} is the answer, {n} the number of
+   * the element; after `list | sentences` the number of the sentence's text.
    */
   join?: string | undefined;
 }
@@ -375,9 +376,9 @@ export interface JobPromptAnswer {
 export interface JobPromptAnswerSlots {
   /** Jinja expression for the text whose words may be copied, such as `item`. Default: `"item"`. */
   copyFrom?: string | undefined;
-  /** What stands in the line when nothing is copied. Default: `"none"`. */
+  /** Text of the slot when nothing is copied. Default: `"none"`. */
   orElse?: string | undefined;
-  /** Most consecutive words a slot may copy. Default: `8`. */
+  /** Most consecutive words that a slot may copy. Default: `8`. */
   maxWords?: number | undefined;
   /** Regular expression (flags iu) that the whole copied text must match. */
   pattern?: string | undefined;
@@ -392,13 +393,13 @@ export interface JobGeneration {
   maxLength?: number | undefined;
   /** 0 = the likeliest token each time. Default: `0`. */
   temperature?: number | undefined;
-  /** Share of probability sampled from. Default: `1`. */
+  /** Share of probability to sample from. Default: `1`. */
   topP?: number | undefined;
-  /** Likeliest tokens sampled from; 0 = all. Default: `0`. */
+  /** Likeliest tokens to sample from; 0 = all. Default: `0`. */
   topK?: number | undefined;
   /** Least probability relative to the likeliest. Default: `0`. */
   minP?: number | undefined;
-  /** false = temperature 0; true = temperature 1 where none is given. */
+  /** false = temperature 0; true = temperature 1 if none is given. */
   doSample?: boolean | undefined;
   /** Above 1: repeat less. Default: `1`. */
   repetitionPenalty?: number | undefined;
@@ -410,25 +411,21 @@ export interface JobGeneration {
   seed?: number | undefined;
   /** Texts that end an answer; default: none. */
   stop?: string | string[] | undefined;
-  /** Go on where the model would end the answer. Default: `false`. */
+  /** Continue where the model would end the answer. Default: `false`. */
   ignoreEos?: boolean | undefined;
   /** Answers to each prompt; above 1 they come as a list. Default: `1`. */
   numReturnSequences?: number | undefined;
   /** Beams of a beam search; 1 = none. Default: `1`. */
   numBeams?: number | undefined;
-  /** For a beam search, above 0: longer answers; default: as the model says, or 1. */
+  /** For a beam search, above 0: longer answers; default: the model's, or 1. */
   lengthPenalty?: number | undefined;
-  /**
-   * Whether a beam search ends with as many answers as beams; default: as the model says, or false.
-   */
+  /** Whether a beam search ends with as many answers as beams; default: the model's, or false. */
   earlyStopping?: boolean | "never" | undefined;
   /** Likeliest tokens to report for each token, with output.include: [logprobs]. Default: `0`. */
   logprobs?: number | undefined;
-  /**
-   * With api: completion, begin with the model's begin-of-text token; default: as the model does.
-   */
+  /** With api: completion, begin with the model's begin-of-text token; default: the model's. */
   prependBos?: boolean | undefined;
-  /** Taken and without effect: every engine keeps what it computed. */
+  /** Accepted without effect: every engine has a prefix cache. */
   useCache?: boolean | undefined;
   /** With api: completion, put the prompt before its continuation. Default: `false`. */
   returnFullText?: boolean | undefined;
@@ -436,7 +433,8 @@ export interface JobGeneration {
 
 export interface JobOutput {
   /**
-   * Directory; a file as results.csv; or many, by {stem}, {dir}, {index}, {id}. Default: `"out"`.
+   * Directory; a file such as results.csv; or many, with {stem}, {dir}, {index}, {id}. Default:
+   * `"out"`.
    */
   path?: string | undefined;
   /** Column that gets the answer. Default: `"answer"`. */
@@ -446,20 +444,20 @@ export interface JobOutput {
     | ("usage" | "finishReason" | "seconds" | "attempts" | "logprobs" | "spans")[]
     | undefined;
   /**
-   * Default: by the ending of path, else jsonl; `openai-batch`: responses of the OpenAI Batch API,
-   * failed rows among them.
+   * Default: by the extension of path, else jsonl; `openai-batch`: responses of the OpenAI Batch
+   * API, including failed rows.
    */
   format?: "jsonl" | "json" | "csv" | "tsv" | "parquet" | "openai-batch" | undefined;
   /**
-   * For whole files of text; default: by the ending of path, else none. For Parquet, within the
+   * For whole text files; default: by the extension of path, else none. For Parquet, within the
    * file: snappy (default), gzip, zstd, none.
    */
   compression?: "none" | "gzip" | "zstd" | "brotli" | "snappy" | undefined;
-  /** A file for each input file, of its name: part_0.jsonl gives PATH/part_0.jsonl. */
+  /** A file for each input file, with its name: part_0.jsonl gives PATH/part_0.jsonl. */
   perInputFile?: boolean | undefined;
-  /** Strip white space from both ends of each answer that is text. */
+  /** Strip white space from both ends of each text answer. */
   stripWhitespace?: boolean | undefined;
-  /** With `openai-batch`: the file that failed rows go to instead of the results. */
+  /** With `openai-batch`: the file for failed rows, instead of the results. */
   errorFile?: string | undefined;
 }
 
@@ -467,19 +465,19 @@ export interface JobOutput {
 export interface JobWorkers {
   /** Worker processes; default: from cores, GPUs and engine. */
   max?: number | undefined;
-  /** Cores a worker needs. */
+  /** Cores that a worker needs. */
   cpu?: number | undefined;
-  /** Memory a worker needs, as 120G. */
+  /** Memory that a worker needs, such as 120G. */
   memory?: string | undefined;
-  /** A worker that says nothing for this long hangs, and is ended; default 60000. */
+  /** A worker that is silent for this long is ended; default 60000. */
   maxSilenceMs?: number | undefined;
-  /** GPUs a worker gets, as l40s:2; default: one of any kind. */
+  /** GPUs for each worker, such as l40s:2; default: one of any kind. */
   gpu?: string | undefined;
 }
 
 /** How often a request is tried. Default: `{}`. */
 export interface JobRetries {
-  /** Tries of one request, the first included. Default: `3`. */
+  /** Tries of one request, including the first. Default: `3`. */
   maxAttempts?: number | undefined;
 }
 
@@ -489,21 +487,21 @@ export interface JobTasks {
   maxRetries?: number | undefined;
 }
 
-/** What the run may cost in all its calls: it stops there, and goes on once that is raised. */
+/** Limits of the run's cost over all calls: it stops there, and continues once they are raised. */
 export interface JobBudget {
   /** Tokens, of prompts and of answers together. */
   tokens?: number | undefined;
   /** US dollars, by `prices`. */
   usd?: number | undefined;
-  /** Minutes at work, of all calls together. */
+  /** Minutes of work, of all calls together. */
   minutes?: number | undefined;
 }
 
-/** What tokens cost, for estimate, budget and bill. */
+/** Prices of tokens, for estimate, budget and bill. */
 export interface JobPrices {
   /** US dollars for a million tokens of prompts. */
   promptUsdPerMillion: number;
-  /** The same for those that a cache served; default: as any other. */
+  /** The same for cached ones; default: the same price. */
   cachedPromptUsdPerMillion?: number | undefined;
   /** US dollars for a million tokens of answers. */
   completionUsdPerMillion: number;

@@ -3,13 +3,13 @@
 import type { Json } from "../../foundation/json.ts";
 
 export interface JobModelLlama {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "llama";
   /** A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf. */
   name: string;
   /** Requests computed at once; default 32. */
   sequences?: number | undefined;
-  /** Tokens of prompt and answer a request may have. */
+  /** Most tokens of prompt and answer. */
   contextTokens?: number | undefined;
   /** CPU threads of the model; default: cores. */
   threads?: number | undefined;
@@ -17,9 +17,9 @@ export interface JobModelLlama {
   batchTokens?: number | undefined;
   /** Layers that the GPU computes; default: as many as fit. */
   gpuLayers?: number | undefined;
-  /** GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows. */
+  /** GPUs to use, by number or UUID; default: all in CUDA_VISIBLE_DEVICES. */
   devices?: (number | string)[] | undefined;
-  /** Which of the devices comes first and holds what is not divided, from 0. */
+  /** Number of the main device, which holds undivided data, from 0. */
   mainGpu?: number | undefined;
   /** LoRA adapters: a path of a GGUF file, or a list of paths or {path, scale}. */
   lora?: string | (string | JobModelLlamaLora)[] | undefined;
@@ -28,239 +28,239 @@ export interface JobModelLlama {
 export interface JobModelLlamaLora {
   /** A GGUF file. */
   path: string;
-  /** How strongly it counts. Default: `1`. */
+  /** Its strength. Default: `1`. */
   scale?: number | undefined;
 }
 
 export interface JobModelOpenai {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "openai";
   /** The model's name on the server. */
   name: string;
-  /** Address up to and with /v1; default https://api.openai.com/v1. */
+  /** Address up to and including /v1; default https://api.openai.com/v1. */
   baseUrl?: string | undefined;
   /** Several servers of the same model, in place of baseUrl. */
   endpoints?: JobModelOpenaiEndpoints[] | undefined;
-  /** Environment variable that holds the API key; default, at OpenAI alone: OPENAI_API_KEY. */
+  /** Environment variable with the API key; default, for OpenAI only: OPENAI_API_KEY. */
   apiKeyEnv?: string | undefined;
-  /** Requests at once to one endpoint; default: found while it answers. */
+  /** Requests at once to one endpoint; default: found automatically. */
   maxInFlight?: number | undefined;
-  /** Requests a minute to one endpoint; default: as its rate-limit headers say. */
+  /** Requests a minute to one endpoint; default: from its rate-limit headers. */
   requestsPerMinute?: number | undefined;
-  /** Tokens a minute to one endpoint, of prompts and answers; default: as its headers say. */
+  /** Tokens a minute to one endpoint, of prompts and answers; default: from its headers. */
   tokensPerMinute?: number | undefined;
-  /** Texts of one request for vectors; default 32. */
+  /** Texts of one embedding request; default 32. */
   maxBatchRows?: number | undefined;
-  /** Fields that each request has besides those of Sluice, by the server's names. */
+  /** Additional fields of each request, by the server's names. */
   extraBody?: Record<string, Json> | undefined;
-  /** Time one request may take. Default: `600000`. */
+  /** Longest time of one request. Default: `600000`. */
   timeoutMs?: number | undefined;
   /**
-   * Time an endpoint has to answer before the first row is sent; 0: it is not looked at. Default:
+   * Time for an endpoint to answer before the first row is sent; 0: it is not checked. Default:
    * `10000`.
    */
   firstAnswerMs?: number | undefined;
-  /** Time the endpoint may be down before the run stops, resumable. Default: `600000`. */
+  /** Longest outage of the endpoint before the run stops, resumable. Default: `600000`. */
   maxEndpointDownMs?: number | undefined;
   /**
-   * How the server is asked to keep to a schema; none: answers are only checked. Default:
+   * How the server is asked to follow a schema; none: answers are only checked. Default:
    * `"response-format"`.
    */
   structuredOutput?: "response-format" | "grammar" | "structured-outputs" | "none" | undefined;
-  /** Context of the model, where the server does not check it. */
+  /** Context of the model, if the server does not check it. */
   contextTokens?: number | undefined;
 }
 
 export interface JobModelOpenaiEndpoints {
-  /** Address up to and with /v1. */
+  /** Address up to and including /v1. */
   baseUrl: string;
   /** Its share of the requests, relative to the others'. Default: `1`. */
   weight?: number | undefined;
-  /** Environment variable that holds its API key; default: model.apiKeyEnv. */
+  /** Environment variable with its API key; default: model.apiKeyEnv. */
   apiKeyEnv?: string | undefined;
 }
 
 export interface JobModelLlamaServer {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "llama-server";
   /** A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf. */
   name: string;
-  /** Program that is started: a name on PATH, a path, or a list of it and its first arguments. */
+  /** Program to start: a name on PATH, a path, or a list with its first arguments. */
   command?: string | string[] | undefined;
-  /** Further arguments of the server; they win over those that Sluice gives. Default: `[]`. */
+  /** Further arguments of the server; they override those of Sluice. Default: `[]`. */
   args?: (string | number)[] | undefined;
   /** Requests computed at once; default 32. */
   sequences?: number | undefined;
-  /** Tokens of prompt and answer a request may have; default 2048. */
+  /** Most tokens of prompt and answer; default 2048. */
   contextTokens?: number | undefined;
   /** CPU threads of the server; default: its own. */
   threads?: number | undefined;
   /** Layers that the GPU computes; default: the server's own. */
   gpuLayers?: number | undefined;
-  /** GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows. */
+  /** GPUs to use, by number or UUID; default: all in CUDA_VISIBLE_DEVICES. */
   devices?: (number | string)[] | undefined;
-  /** Requests with a server at once; default: what it computes at once and a quarter more. */
+  /** Requests in flight to a server; default: its parallel requests and a quarter more. */
   maxInFlight?: number | undefined;
-  /** Texts of one request for vectors; default 32. */
+  /** Texts of one embedding request; default 32. */
   maxBatchRows?: number | undefined;
-  /** Fields that each request has besides those of Sluice, by the server's names. */
+  /** Additional fields of each request, by the server's names. */
   extraBody?: Record<string, Json> | undefined;
-  /** Time one request may take. Default: `600000`. */
+  /** Longest time of one request. Default: `600000`. */
   timeoutMs?: number | undefined;
-  /** Time the endpoint may be down before the run stops, resumable. Default: `600000`. */
+  /** Longest outage of the endpoint before the run stops, resumable. Default: `600000`. */
   maxEndpointDownMs?: number | undefined;
-  /** Time a server may take until it answers, downloads of its own included. Default: `1800000`. */
+  /** Longest time until a server answers, including its own downloads. Default: `1800000`. */
   loadTimeoutMs?: number | undefined;
   /**
-   * How the server is asked to keep to a schema; none: answers are only checked. Default:
+   * How the server is asked to follow a schema; none: answers are only checked. Default:
    * `"grammar"`.
    */
   structuredOutput?: "response-format" | "grammar" | "structured-outputs" | "none" | undefined;
 }
 
 export interface JobModelVllm {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "vllm";
-  /** A model on the Hugging Face hub, as owner/repo, or a folder. */
+  /** A model on the Hugging Face hub, such as owner/repo, or a folder. */
   name: string;
-  /** Program that is started: a name on PATH, a path, or a list of it and its first arguments. */
+  /** Program to start: a name on PATH, a path, or a list with its first arguments. */
   command?: string | string[] | undefined;
-  /** Further arguments of the server; they win over those that Sluice gives. Default: `[]`. */
+  /** Further arguments of the server; they override those of Sluice. Default: `[]`. */
   args?: (string | number)[] | undefined;
   /** Requests computed at once; default: the server's own. */
   sequences?: number | undefined;
-  /** Tokens of prompt and answer a request may have; default: the model's. */
+  /** Most tokens of prompt and answer; default: the model's. */
   contextTokens?: number | undefined;
-  /** GPUs to use, by number or UUID; default: all that CUDA_VISIBLE_DEVICES shows. */
+  /** GPUs to use, by number or UUID; default: all in CUDA_VISIBLE_DEVICES. */
   devices?: (number | string)[] | undefined;
-  /** Requests with a server at once; default: what it computes at once and a quarter more. */
+  /** Requests in flight to a server; default: its parallel requests and a quarter more. */
   maxInFlight?: number | undefined;
-  /** Texts of one request for vectors; default 32. */
+  /** Texts of one embedding request; default 32. */
   maxBatchRows?: number | undefined;
-  /** Fields that each request has besides those of Sluice, by the server's names. */
+  /** Additional fields of each request, by the server's names. */
   extraBody?: Record<string, Json> | undefined;
-  /** Time one request may take. Default: `600000`. */
+  /** Longest time of one request. Default: `600000`. */
   timeoutMs?: number | undefined;
-  /** Time the endpoint may be down before the run stops, resumable. Default: `600000`. */
+  /** Longest outage of the endpoint before the run stops, resumable. Default: `600000`. */
   maxEndpointDownMs?: number | undefined;
-  /** Time a server may take until it answers, downloads of its own included. Default: `1800000`. */
+  /** Longest time until a server answers, including its own downloads. Default: `1800000`. */
   loadTimeoutMs?: number | undefined;
   /**
-   * How the server is asked to keep to a schema; none: answers are only checked. Default:
+   * How the server is asked to follow a schema; none: answers are only checked. Default:
    * `"structured-outputs"`.
    */
   structuredOutput?: "response-format" | "grammar" | "structured-outputs" | "none" | undefined;
 }
 
 export interface JobModelOpenvino {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "openvino";
   /**
-   * A catalog name, a path to a .gguf file, hf:owner/repo/file.gguf, or a folder that OpenVINO
-   * wrote.
+   * A catalog name, a path to a .gguf file, hf:owner/repo/file.gguf, or a folder in OpenVINO's
+   * form.
    */
   name: string;
-  /** What computes, as OpenVINO names it; default CPU. */
+  /** The device, by OpenVINO's name; default CPU. */
   device?: "CPU" | "GPU" | "NPU" | "AUTO" | undefined;
   /** Requests computed at once; default 64. */
   sequences?: number | undefined;
-  /** Tokens of prompt and answer a request may have; default: what the model can. */
+  /** Most tokens of prompt and answer; default: the model's. */
   contextTokens?: number | undefined;
   /** CPU threads of the model; default: cores. */
   threads?: number | undefined;
   /** Tokens computed in one step; default 512. */
   batchTokens?: number | undefined;
   /**
-   * fast: 8-bit activations and cache, greedy answers may differ with the batch; exact: they hardly
-   * ever do, at about 60 % of the speed. Default: `"fast"`.
+   * fast: 8-bit activations and cache, greedy answers may depend on the batch; exact: they almost
+   * never do, at about 60 % of the speed. Default: `"fast"`.
    */
   precision?: "fast" | "exact" | undefined;
-  /** Memory for keys and values, in GiB; default: a quarter of what is free, 1 to 8. */
+  /** Memory for keys and values, in GiB; default: a quarter of the free memory, 1 to 8. */
   cacheGib?: number | undefined;
 }
 
 export interface JobModelCommand {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "command";
   /** Name of the model, for reports. Default: `"command"`. */
   name?: string | undefined;
-  /** Program that answers batches: a name on PATH, or a path, as ./predict. */
+  /** Program that answers batches: a name on PATH, or a path, such as ./predict. */
   command: string;
   /** Its arguments. Default: `[]`. */
   args?: (string | number)[] | undefined;
-  /** SHA-256 of the files among them, which Sluice fills in: others are another run. */
+  /** SHA-256 of the files among them, which Sluice fills in: if it changes, it is another run. */
   filesSha256?: string | undefined;
-  /** Where it runs, and its relative paths start; default: the folder of the job file. */
+  /** Its working directory; default: the folder of the job file. */
   workingDirectory?: string | undefined;
-  /** Most rows of a batch, default 32; auto: as many as raise rows a second. */
+  /** Most rows of a batch, default 32; auto: as many as make it faster. */
   maxBatchRows?: "auto" | number | undefined;
   /** Most characters of a batch. */
   maxBatchChars?: number | undefined;
   /** Most tokens of a batch, each row padded to the longest; rows of one length go together. */
   maxBatchTokens?: number | undefined;
-  /** How long a batch that is not full waits for more rows. Default: `0`. */
+  /** How long an incomplete batch waits for more rows. Default: `0`. */
   maxBatchDelayMs?: number | undefined;
-  /** Instances of the model, each in a process of its own, for each worker; default 1. */
+  /** Instances of the model for each worker, each in its own process; default 1. */
   replicas?: number | undefined;
-  /** CPU threads of each replica; default: the cores divided among them. */
+  /** CPU threads of each replica; default: the cores, divided among them. */
   threads?: number | undefined;
   /** GPUs to use, by number or UUID, or all; each replica gets its own. Default: none. */
   devices?: "all" | (number | string)[] | undefined;
   /**
-   * Time that loading a replica may take; then its process is ended, and the run stops. Default:
+   * Longest time to load a replica; then its process is ended, and the run stops. Default:
    * `600000`.
    */
   loadTimeoutMs?: number | undefined;
   /**
-   * Time a batch may take; then its process is ended, and its rows are asked again with care.
-   * Default: `600000`.
+   * Longest time of a batch; then its process is ended, and its rows are sent again in smaller
+   * groups. Default: `600000`.
    */
   timeoutMs?: number | undefined;
 }
 
 export interface JobModelPredictor {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "predictor";
-  /** Name of the model, which the module is told. Default: `"predictor"`. */
+  /** Name of the model, which is passed to the module. Default: `"predictor"`. */
   name?: string | undefined;
-  /** The module with your code: a path, as ./predict.ts. */
+  /** The module with your code: a path, such as ./predict.ts. */
   module: string;
-  /** SHA-256 of the module's file, which Sluice fills in: another one is another run. */
+  /** SHA-256 of the module's file, which Sluice fills in: if it changes, it is another run. */
   moduleSha256?: string | undefined;
   /** Name of the module's export to use; default: its default export, or all of them. */
   export?: string | undefined;
-  /** Handed to the module's load() as context.options. Default: `{}`. */
+  /** Passed to the module's load() as context.options. Default: `{}`. */
   options?: Record<string, any> | undefined;
-  /** Most rows of a batch, default 32; auto: as many as raise rows a second. */
+  /** Most rows of a batch, default 32; auto: as many as make it faster. */
   maxBatchRows?: "auto" | number | undefined;
   /** Most characters of a batch. */
   maxBatchChars?: number | undefined;
   /** Most tokens of a batch, each row padded to the longest; rows of one length go together. */
   maxBatchTokens?: number | undefined;
-  /** How long a batch that is not full waits for more rows. Default: `0`. */
+  /** How long an incomplete batch waits for more rows. Default: `0`. */
   maxBatchDelayMs?: number | undefined;
-  /** Instances of the model, each in a process of its own, for each worker; default 1. */
+  /** Instances of the model for each worker, each in its own process; default 1. */
   replicas?: number | undefined;
-  /** CPU threads of each replica; default: the cores divided among them. */
+  /** CPU threads of each replica; default: the cores, divided among them. */
   threads?: number | undefined;
   /** GPUs to use, by number or UUID, or all; each replica gets its own. Default: none. */
   devices?: "all" | (number | string)[] | undefined;
   /**
-   * Time that loading a replica may take; then its process is ended, and the run stops. Default:
+   * Longest time to load a replica; then its process is ended, and the run stops. Default:
    * `600000`.
    */
   loadTimeoutMs?: number | undefined;
   /**
-   * Time a batch may take; then its process is ended, and its rows are asked again with care.
-   * Default: `600000`.
+   * Longest time of a batch; then its process is ended, and its rows are sent again in smaller
+   * groups. Default: `600000`.
    */
   timeoutMs?: number | undefined;
 }
 
 export interface JobModelTransformers {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "transformers";
-  /** What the model is asked to do. */
+  /** The model's task. */
   task:
     | "translation"
     | "summarization"
@@ -269,9 +269,9 @@ export interface JobModelTransformers {
     | "text-classification"
     | "zero-shot-classification"
     | "automatic-speech-recognition";
-  /** A folder with an ONNX model, as ./opus; or owner/name on the Hugging Face hub. */
+  /** A folder with an ONNX model, such as ./opus; or owner/name on the Hugging Face hub. */
   name: string;
-  /** Column of the text, where a job has no prompt. Default: `"text"`. */
+  /** Column of the text, if a job has no prompt. Default: `"text"`. */
   textColumn?: string | undefined;
   /**
    * Column of the recording: path of a WAV file, or data:audio/wav;base64,…. Default: `"audio"`.
@@ -297,44 +297,43 @@ export interface JobModelTransformers {
   candidateLabelsColumn?: string | undefined;
   /** Sentence in which {} becomes the label. Default: `"This example is {}."`. */
   hypothesisTemplate?: string | undefined;
-  /** Each label is judged for itself. Default: `false`. */
+  /** Each label is judged alone. Default: `false`. */
   multiLabel?: boolean | undefined;
-  /** Speech comes in pieces with their times. Default: `false`. */
+  /** Transcripts come in pieces with their times. Default: `false`. */
   timestamps?: boolean | undefined;
-  /** Most tokens of a text; default: as many as the model takes. */
+  /** Most tokens of a text; default: the model's. */
   maxInputTokens?: number | undefined;
-  /** What becomes of longer texts, where a job has no prompt; default fail. */
+  /** The treatment of longer texts, if a job has no prompt; default fail. */
   onTooLong?: "fail" | "truncate-left" | "truncate-right" | undefined;
-  /** Which of the model's files: how its weights are kept. Default: `"fp32"`. */
+  /** Which of the model's files: the type of its weights. Default: `"fp32"`. */
   dtype?: "fp32" | "fp16" | "q8" | "int8" | "uint8" | "q4" | "q4f16" | "bnb4" | undefined;
   /**
-   * What computes; cuda needs the CUDA libraries of onnxruntime-node in your project. Default:
+   * The device; cuda needs the CUDA libraries of onnxruntime-node in your project. Default:
    * `"cpu"`.
    */
   device?: "cpu" | "cuda" | "webgpu" | "dml" | "coreml" | undefined;
   /** CPU threads; default: cores. */
   threads?: number | undefined;
-  /** Most rows of a batch, default 32; auto: as many as raise rows a second. */
+  /** Most rows of a batch, default 32; auto: as many as make it faster. */
   maxBatchRows?: "auto" | number | undefined;
   /** Most characters of a batch. */
   maxBatchChars?: number | undefined;
   /** Most tokens of a batch, each row padded to the longest; rows of one length go together. */
   maxBatchTokens?: number | undefined;
-  /** How long a batch that is not full waits for more rows. Default: `0`. */
+  /** How long an incomplete batch waits for more rows. Default: `0`. */
   maxBatchDelayMs?: number | undefined;
   /**
-   * Batches of rows that are looked at for those of one length; 0: rows go as they come. Default:
-   * `8`.
+   * Batches of rows that are searched for those of one length; 0: rows go in order. Default: `8`.
    */
   lookAheadBatches?: number | undefined;
 }
 
 export interface JobModelFake {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "fake";
   /** Name of the model, for reports. Default: `"fake"`. */
   name?: string | undefined;
-  /** Time an answer takes: a number, or a distribution. Default: `0`. */
+  /** Duration of an answer: a number, or a distribution. Default: `0`. */
   latencyMs?: number | JobModelFakeLatencyMs | JobModelFakeLatencyMs2 | undefined;
   /** Requests it holds at once. Default: `64`. */
   capacity?: number | undefined;
@@ -342,7 +341,7 @@ export interface JobModelFake {
   failureRate?: number | undefined;
   /** Failures by row index or by share of rows. Default: `[]`. */
   failures?: JobModelFakeFailures[] | undefined;
-  /** File that gets a line for each request asked. */
+  /** File that gets a line for each request. */
   countFile?: string | undefined;
   /** Answers follow from it and from the request. Default: `0`. */
   seed?: number | undefined;
@@ -379,17 +378,17 @@ export interface JobModelFakeFailures {
 }
 
 export interface JobModelPipeline {
-  /** What answers requests. */
+  /** The engine that answers requests. */
   engine: "pipeline";
   /** Name of the model, for reports. Default: `"pipeline"`. */
   name?: string | undefined;
-  /** What rows pass through, in order. */
+  /** The stages of a row, in order. */
   stages: JobModelPipelineStages[];
-  /** Rows of the input carry dates and typed arrays, as a dataset wrote them. */
+  /** Rows of the input contain dates and typed arrays of a dataset. */
   typedInput?: boolean | undefined;
-  /** Results carry dates and typed arrays, for a dataset to go on with. */
+  /** Results contain dates and typed arrays, for a later dataset. */
   typedOutput?: boolean | undefined;
-  /** What the replicas of each worker may take together; default: the worker's machine. */
+  /** Resources of each worker's replicas together; default: the worker's machine. */
   resources?: JobModelPipelineResources | undefined;
 }
 
@@ -404,43 +403,43 @@ export interface JobModelPipelineStages {
   moduleSha256?: string | undefined;
   /** Name of the module's export; default: its default one. */
   export?: string | undefined;
-  /** In place of a module, as the TypeScript API writes it. */
+  /** Instead of a module, from the TypeScript API. */
   closure?: JobModelPipelineStagesClosure | undefined;
   /** map: column that gets the result, beside the others. */
   column?: string | undefined;
   /** select: columns to keep; rename: new names by old ones. */
   columns?: string[] | Record<string, string> | undefined;
-  /** mapBatches: rows of each batch, exactly, until a shard ends; default: as rows are large. */
+  /** mapBatches: rows of each batch, exactly, until a shard ends; default: by the size of rows. */
   batchSize?: number | undefined;
   /** mapBatches: `any` = a batch may become any number of rows; default: one for each. */
   rows?: "same" | "any" | undefined;
-  /** For `rows: any`: the batch size that decides results, which Sluice fills in. */
+  /** For `rows: any`: the batch size, which decides results; Sluice fills it in. */
   batchRows?: number | undefined;
   /** mapBatches: form of a batch. */
   batchFormat?: "rows" | "columns" | undefined;
-  /** mapBatches: what a class is made with. */
+  /** mapBatches: arguments of a class's constructor. */
   constructorArgs?: unknown[] | undefined;
-  /** Replicas, each in a process of its own; default 1, or as many as numCpus or numGpus allow. */
+  /** Replicas, each in its own process; default 1, or as many as numCpus or numGpus allow. */
   concurrency?: number | undefined;
-  /** Cores that a replica takes. */
+  /** Cores of a replica. */
   numCpus?: number | undefined;
-  /** GPUs that a replica takes, as 1 or 0.5. */
+  /** GPUs of a replica, such as 1 or 0.5. */
   numGpus?: number | undefined;
-  /** Memory that a replica takes. */
+  /** Memory of a replica. */
   memoryBytes?: number | undefined;
   /**
-   * Time that loading its code may take in a process; then that is ended, and the run stops.
-   * Default: `600000`.
+   * Longest time to load its code in a process; then that is ended, and the run stops. Default:
+   * `600000`.
    */
   loadTimeoutMs?: number | undefined;
   /**
-   * Time a batch may take; then its process is ended, and its rows are asked again with care.
-   * Default: `600000`.
+   * Longest time of a batch; then its process is ended, and its rows are sent again in smaller
+   * groups. Default: `600000`.
    */
   timeoutMs?: number | undefined;
-  /** generate: the model, as any job has it. */
+  /** generate: the model, as in any job. */
   model?: Record<string, any> | undefined;
-  /** generate: one prompt, as any job has it. */
+  /** generate: one prompt, as in any job. */
   prompt?: unknown | undefined;
   /** generate: several prompts by name. */
   prompts?: Record<string, any> | undefined;
@@ -452,22 +451,22 @@ export interface JobModelPipelineStages {
   field?: string | undefined;
 }
 
-/** In place of a module, as the TypeScript API writes it. */
+/** Instead of a module, from the TypeScript API. */
 export interface JobModelPipelineStagesClosure {
-  /** Its place among the functions of the program. */
+  /** Its number among the functions of the program. */
   at: number;
   /** Its name, or none. */
   name: string;
-  /** SHA-256 of its text: another text is another run. */
+  /** SHA-256 of its text: if it changes, it is another run. */
   sha256: string;
 }
 
-/** What the replicas of each worker may take together; default: the worker's machine. */
+/** Resources of each worker's replicas together; default: the worker's machine. */
 export interface JobModelPipelineResources {
   /** Cores. */
   cpus?: number | undefined;
   /** GPUs. */
   gpus?: number | undefined;
-  /** Memory; default: what is free. */
+  /** Memory; default: the free memory. */
   memoryBytes?: number | undefined;
 }

@@ -26,21 +26,21 @@ const inputSource = z.strictObject({
   list: z
     .boolean()
     .optional()
-    .describe("`path` is a list of files, one a line, with `;OUTPUT` after those that want it"),
+    .describe("`path` is a list of files, one on each line, optionally with `;OUTPUT`"),
   prefixes: z
     .record(z.string(), z.string())
     .optional()
-    .describe("With `list`: beginnings of its paths, and what stands for them here"),
+    .describe("With `list`: beginnings of its paths, and their replacements here"),
   format: z
     .enum(inputFormats)
     .optional()
-    .describe("Default: by the file's ending; rows of `openai-batch` are requests already"),
+    .describe("Default: by the file's extension; rows of `openai-batch` are complete requests"),
   delimiter: z
     .string()
     .transform((text) => (/^(tab|\\t)$/i.test(text) ? "\t" : text))
     .refine((text) => /^[\t !#-~]$/.test(text), "must be one character of ASCII, as ;, or tab")
     .optional()
-    .describe("For `csv`: what stands between fields, as `;`, `|` or `tab`; default: a comma"),
+    .describe("For `csv`: the delimiter, such as `;`, `|` or `tab`; default: a comma"),
   encoding: z
     .string()
     .refine(
@@ -48,12 +48,14 @@ const inputSource = z.strictObject({
       "is not an encoding: windows-1252, iso-8859-15, utf-16, shift_jis and so on",
     )
     .optional()
-    .describe("For text, as windows-1252 or utf-16; such a file is one shard. Default: UTF-8"),
+    .describe("For text, such as windows-1252 or utf-16; such a file is one shard. Default: UTF-8"),
   records: z
     .string()
     .min(1)
     .optional()
-    .describe("For `json`: key of the list of rows in an object, as `examples` or `data.items`"),
+    .describe(
+      "For `json`: key of the list of rows in an object, such as `examples` or `data.items`",
+    ),
   columns: z
     .union([
       z.string().transform((names) => names.split(",").map((name) => name.trim())),
@@ -68,7 +70,7 @@ const inputSource = z.strictObject({
     })
     .optional()
     .describe(
-      "JSON Schema of a row: texts become what it asks for; a row that differs fails alone",
+      "JSON Schema of a row: texts are converted to its types; a row that differs fails alone",
     ),
   servedModelName: z
     .union([z.string().transform((name) => [name]), z.array(z.string())])
@@ -93,7 +95,7 @@ const resultPath = z
 const output = z.strictObject({
   path: setting(
     "layout",
-    "Directory; a file as results.csv; or many, by {stem}, {dir}, {index}, {id}",
+    "Directory; a file such as results.csv; or many, with {stem}, {dir}, {index}, {id}",
     resultPath.default("out"),
   ),
   field: z.string().min(1).default("answer").describe("Column that gets the answer"),
@@ -105,28 +107,28 @@ const output = z.strictObject({
     .enum(["jsonl", "json", "csv", "tsv", "parquet", "openai-batch"])
     .optional()
     .describe(
-      "Default: by the ending of path, else jsonl; `openai-batch`: responses of the OpenAI Batch " +
-        "API, failed rows among them",
+      "Default: by the extension of path, else jsonl; `openai-batch`: responses of the OpenAI Batch " +
+        "API, including failed rows",
     ),
   compression: z
     .enum(["none", "gzip", "zstd", "brotli", "snappy"])
     .optional()
     .describe(
-      "For whole files of text; default: by the ending of path, else none. For Parquet, within " +
+      "For whole text files; default: by the extension of path, else none. For Parquet, within " +
         "the file: snappy (default), gzip, zstd, none",
     ),
   perInputFile: z
     .boolean()
     .optional()
-    .describe("A file for each input file, of its name: part_0.jsonl gives PATH/part_0.jsonl"),
+    .describe("A file for each input file, with its name: part_0.jsonl gives PATH/part_0.jsonl"),
   stripWhitespace: z
     .boolean()
     .optional()
-    .describe("Strip white space from both ends of each answer that is text"),
+    .describe("Strip white space from both ends of each text answer"),
   errorFile: z
     .string()
     .optional()
-    .describe("With `openai-batch`: the file that failed rows go to instead of the results"),
+    .describe("With `openai-batch`: the file for failed rows, instead of the results"),
 });
 
 type Output = z.output<typeof output>;
@@ -138,7 +140,7 @@ function checkOutput(given: Output, context: z.RefinementCtx): void {
 
 const answerCache = z.strictObject({
   path: z.string().describe("Folder; any number of runs may share it"),
-  maxBytes: count.default(limits.maxCacheBytes).describe("Beyond it, answers are removed"),
+  maxBytes: count.default(limits.maxCacheBytes).describe("Above it, answers are removed"),
 });
 
 const store = z.strictObject({
@@ -158,7 +160,9 @@ const store = z.strictObject({
   conditional: z
     .enum(["if-none-match", "none"])
     .optional()
-    .describe("How creating is conditional; `none`: not at all, and one coordinator commits"),
+    .describe(
+      "How a file is created only if absent; `none`: impossible, and one coordinator commits",
+    ),
 });
 
 const allow = z.strictObject({
@@ -169,13 +173,15 @@ const allow = z.strictObject({
   privateNetworks: z
     .boolean()
     .optional()
-    .describe("Whether addresses in rows, lists and redirects may be of loopback and private nets"),
+    .describe(
+      "Whether addresses in rows, lists and redirects may be in loopback and private networks",
+    ),
 });
 
 const budget = z.strictObject({
   tokens: count.optional().describe("Tokens, of prompts and of answers together"),
   usd: z.number().gt(0).optional().describe("US dollars, by `prices`"),
-  minutes: z.number().gt(0).optional().describe("Minutes at work, of all calls together"),
+  minutes: z.number().gt(0).optional().describe("Minutes of work, of all calls together"),
 });
 
 const price = z.number().min(0);
@@ -184,24 +190,27 @@ const prices = z.strictObject({
   promptUsdPerMillion: price.describe("US dollars for a million tokens of prompts"),
   cachedPromptUsdPerMillion: price
     .optional()
-    .describe("The same for those that a cache served; default: as any other"),
+    .describe("The same for cached ones; default: the same price"),
   completionUsdPerMillion: price.describe("US dollars for a million tokens of answers"),
 });
 
 const workers = z.strictObject({
   max: count.optional().describe("Worker processes; default: from cores, GPUs and engine"),
-  cpu: z.number().gt(0).optional().describe("Cores a worker needs"),
+  cpu: z.number().gt(0).optional().describe("Cores that a worker needs"),
   memory: z
     .string()
     .regex(/^\d+(\.\d+)?\s*[KMGT]i?B?$/i, "must be a number with K, M, G or T, as 120G")
     .optional()
-    .describe("Memory a worker needs, as 120G"),
+    .describe("Memory that a worker needs, such as 120G"),
   maxSilenceMs: count
     .min(1000)
     .max(86_400_000)
     .optional()
-    .describe("A worker that says nothing for this long hangs, and is ended; default 60000"),
-  gpu: z.string().optional().describe("GPUs a worker gets, as l40s:2; default: one of any kind"),
+    .describe("A worker that is silent for this long is ended; default 60000"),
+  gpu: z
+    .string()
+    .optional()
+    .describe("GPUs for each worker, such as l40s:2; default: one of any kind"),
 });
 
 const plainJob = z.strictObject({
@@ -227,7 +236,7 @@ const plainJob = z.strictObject({
   ),
   sequenceLen: setting(
     "answers",
-    "Most tokens of a prompt and its answer; onTooLong says what becomes of longer prompts",
+    "Most tokens of a prompt and its answer; onTooLong decides about longer prompts",
     z.int().min(2).optional(),
   ),
   truncateFeatures: setting(
@@ -243,18 +252,20 @@ const plainJob = z.strictObject({
     z.enum(["bigint", "text"]).optional(),
   ),
   limit: setting("answers", "Take only the first rows; 0 takes none", z.int().min(0).optional()),
-  sample: setting("answers", "Take this many rows by chance, under the seed", count.optional()),
+  sample: setting("answers", "Take this many random rows, under the seed", count.optional()),
   shard: setting(
     "layout",
     "How the input is cut into tasks",
     z.strictObject({
-      rows: count.optional().describe("Rows a task; default: from size and workers"),
-      count: count.optional().describe("Tasks, instead of their rows: rows are divided evenly"),
+      rows: count.optional().describe("Rows of a task; default: from input size and workers"),
+      count: count
+        .optional()
+        .describe("Number of tasks, instead of their rows: rows are divided evenly"),
     }),
   ).default({}),
   cache: setting(
     "operation",
-    "Folder of answers to keep for other runs: a path, or an object",
+    "Folder of answers for other runs: a path, or an object",
     z
       .union([
         z
@@ -267,17 +278,17 @@ const plainJob = z.strictObject({
   ),
   reuse: setting(
     "operation",
-    "auto: requests are sent once that are equal and not sampled, or have a written seed; off: all",
+    "auto: equal requests are sent once, if they are not sampled or have a written seed; off: all are sent",
     z.enum(["auto", "off"]).default("auto"),
   ),
   store: setting(
     "operation",
-    "Where object stores are (s3://, r2://, gs://), and what they can",
+    "Places and abilities of object stores (s3://, r2://, gs://)",
     store.optional(),
   ),
   allow: setting(
     "operation",
-    "What rows and lists may reach beyond their own folder and the public network",
+    "What rows and lists may read beyond their own folder and the public network",
     allow.optional(),
   ),
   trust: setting(
@@ -287,10 +298,10 @@ const plainJob = z.strictObject({
   ),
   order: setting(
     "layout",
-    "Order of asking within a shard; results are in input order. auto: prefix where it pays",
+    "Order of sending within a shard; results are in input order. auto: prefix if it pays",
     z.enum(["auto", "input", "prefix"]).default("auto"),
   ),
-  model: setting("answers", "Which model answers, and how it runs", modelOptions),
+  model: setting("answers", "The model, and how it runs", modelOptions),
   prompt: setting(
     "answers",
     "One prompt; its answer goes into output.field",
@@ -313,7 +324,7 @@ const plainJob = z.strictObject({
   ),
   output: setting(
     "answers",
-    "Where results go: a path, or an object that also says under which name",
+    "The output: a path, or an object that also names the field",
     z
       .union([
         z
@@ -334,7 +345,7 @@ const plainJob = z.strictObject({
         maxAttempts: count
           .max(100)
           .default(limits.maxRequestAttempts)
-          .describe("Tries of one request, the first included"),
+          .describe("Tries of one request, including the first"),
       })
       .prefault({}),
   ),
@@ -353,17 +364,17 @@ const plainJob = z.strictObject({
   ),
   maxFailedRows: setting(
     "operation",
-    "Stop when more rows failed: a count, or a share such as 0.01",
+    "Stop when more rows have failed: a count, or a share such as 0.01",
     z.union([z.int().min(0), z.number().gt(0).lt(1)]).optional(),
   ),
   onRowError: setting(
     "operation",
-    "What a failed row does: become a dead letter, or stop the run",
+    "The effect of a failed row: a dead letter, or the end of the run",
     z.enum(["dead-letter", "fail"]).default("dead-letter"),
   ),
   env: setting(
     "operation",
-    "Environment of the workers; null and references pass the caller's: their names are planned",
+    "Environment of the workers; null and references pass the caller's values, and the plan stores only their names",
     z
       .record(z.string(), z.union([z.string(), z.null()]))
       .refine((variables) => Object.keys(variables).every((name) => /^[^\s=]+$/.test(name)), {
@@ -380,22 +391,22 @@ const plainJob = z.strictObject({
   ),
   budget: setting(
     "operation",
-    "What the run may cost in all its calls: it stops there, and goes on once that is raised",
+    "Limits of the run's cost over all calls: it stops there, and continues once they are raised",
     budget.optional(),
   ),
   prices: setting(
     "operation",
-    "What tokens cost, for estimate, budget and bill",
+    "Prices of tokens, for estimate, budget and bill",
     prices.optional(),
   ),
   report: setting(
     "layout",
-    "The results in the form of another program, as _report.json; output.include gets what it needs",
+    "The results in the form of another program, as _report.json; adds what it needs to output.include",
     z.enum(["axolotl"]).optional(),
   ),
   preparedDir: setting(
     "operation",
-    "Folder of rendered prompts, and of their tokens, to keep for other runs",
+    "Folder of rendered prompts and their tokens for other runs",
     z.string().min(1).optional(),
   ),
   keepJournals: setting(

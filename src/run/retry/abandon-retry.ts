@@ -24,7 +24,7 @@ export async function openRetry(
   return sealed && (await readJson<Plan>(storage, planPathOf(last + 1)));
 }
 
-/** True for a retry without answers: its dead letters are no loss. */
+/** True for a retry without answers: nothing is lost with its dead letters. */
 export async function answeredNothing(storage: Storage, retry: Plan): Promise<boolean> {
   const committed = await committedTasks(storage, retry);
   for await (const { rows } of readCommits(storage, retry, committed)) {

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 
-/** How a request left its endpoint. */
+/** How a request ended at its endpoint. */
 export type AdmissionEnd =
-  /** With a reply that is of use, or with one that refuses this request alone (400, 404 …). */
+  /** With a useful reply, or one that refuses this request alone (400, 404 …). */
   | {
       outcome: "answered";
       promptTokens: number;
@@ -13,11 +13,11 @@ export type AdmissionEnd =
   | { outcome: "limited"; retryAfterMs?: number | undefined; headers: IncomingHttpHeaders }
   /** It took too long, or the server failed: 5xx, time-out, reset, no connection. */
   | { outcome: "failed" }
-  /** The caller went away; says nothing about the endpoint. */
+  /** The caller left; says nothing about the endpoint. */
   | { outcome: "abandoned" };
 
-/** Leave to send one request. */
+/** Permission to send one request. */
 export interface Admission {
-  /** Must be called once, when the request is over. */
+  /** Must be called once, at the end of the request. */
   end(how: AdmissionEnd): void;
 }

@@ -1,30 +1,30 @@
-/** How long one request took, beside what it was. */
+/** The duration of one request, with its circumstances. */
 export interface TimedRequest {
   durationMs: number;
   /** Its size, see `sizeOf`. */
   size: number;
-  /** Requests that were with the endpoint while it was, on the average of its time. */
+  /** The average number of requests in flight during it. */
   meanInFlight: number;
 }
 
 /** Tokens of a prompt that take about the time of one token of an answer. */
 const promptTokensPerToken = 16;
 
-/** How much there is to do for a request, in tokens of its answer. */
+/** The work of a request, in tokens of its answer. */
 export function sizeOf(promptTokens: number, completionTokens: number): number {
   return completionTokens + promptTokens / promptTokensPerToken;
 }
 
 /**
- * How long requests took that were sent in like circumstances: the line of least squares through
- * durations over sizes. It takes the chance of long and short answers out of a comparison.
+ * The durations of requests under similar circumstances: the least-squares line of durations over
+ * sizes. It removes the chance of long and short answers from a comparison.
  */
 export class Durations {
   count = 0;
   meanInFlight = 0;
   #size = 0;
   #durationMs = 0;
-  // Sums of products of distances from means that move (Welford 1962).
+  // Sums of products of distances from moving means (Welford 1962).
   #sizeSquares = 0;
   #products = 0;
   #durationSquares = 0;
@@ -45,7 +45,7 @@ export class Durations {
     return this.#size;
   }
 
-  /** Milliseconds that a request of this size takes, and the variance of that. */
+  /** Milliseconds of a request of this size, with the variance. */
   ofSize(size: number): { durationMs: number; variance: number } {
     const slope = this.#sizeSquares > 0 ? Math.max(0, this.#products / this.#sizeSquares) : 0;
     const distance = size - this.#size;

@@ -7,59 +7,61 @@ export interface ClimbedRequest extends TimedRequest {
   endedAtMs: number;
   /** The limit then. */
   limitAtAdmission: number;
-  /** Whether the endpoint had as many as the limit allows, when it ended. */
+  /** Whether the endpoint had as many as the limit allows, at its end. */
   wasFull: boolean;
 }
 
 /** The higher of the two limits between which it swings, over the lower one. */
 const swing = 1.25;
-/** Slowing under which more requests at once are worth it, and over which fewer are. */
+/** Below this slowing, more requests at once are worthwhile, and above the other one, fewer. */
 const leastSlowing = 0.85;
 const mostSlowing = 0.97;
 /** Slowing from one doubling to the next at which doubling ends. */
 const rampSlowing = 0.6;
-/** Slowing over a far rise that proves it right. */
+/** Slowing over a long rise that confirms it. */
 const provenSlowing = 0.9;
-/** Requests that a comparison needs on either side. */
+/** Requests that a comparison needs on each side. */
 const rampRequests = 8;
 const leastRequests = 12;
-/** Standard error of a slowing that is good enough to act on; no slowing is known better. */
+/**
+ * Standard error of a slowing that is good enough to act on; no slowing is known more precisely.
+ */
 const acceptedError = 0.2;
 const leastError = 0.03;
-/** What the limit rises by, in logarithms, for what slowing lacks of its least. */
+/** Growth of the limit, in logarithms, for each unit of slowing below the minimum. */
 const gain = 1.5;
-/** Longest steps up and down, and the one that only tries, as natural logarithms. */
+/** Longest steps up and down, and the trial step, as natural logarithms. */
 const longestRise = 0.7;
 const longestFall = 0.7;
 const trial = 0.04;
 const longestTrial = 0.12;
-/** Where requests take so many times as long as they did at the same limit, it is cut at once … */
+/** If requests take this many times as long as before at the same limit, it is cut at once, … */
 const strainAtMost = 1.8;
-/** … to no less than this; over how many requests that is seen. */
+/** … to no less than this; measured over this number of requests. */
 const leastCut = 0.5;
 const strainMemory = 32;
-/** What is left of the limit when the endpoint fails under it. */
+/** Remaining part of the limit when the endpoint fails under it. */
 const overloadFactor = 0.7;
-/** What of earlier evidence counts, where the limit has hardly moved since. */
+/** Weight of earlier evidence, if the limit has hardly moved since. */
 const keptEvidence = 0.3;
 const longStep = 0.1;
-/** A period in the time that the quicker quarter of requests takes, and the shortest. */
+/** Length of a period in the time of the faster quarter of requests, and the shortest one. */
 const periodFactor = 1.5;
 const leastPeriodMs = 200;
-/** Periods in which no request could be compared become longer, up to this, and shorter again. */
+/** Periods without comparable requests become longer, up to this, and shorter again. */
 const lengthening = 1.2;
 const shortening = 0.97;
 const longestStretch = 8;
-/** Sides that are closer, as a logarithm, are not worth a comparison. */
+/** Sides that are closer than this logarithm are not worth a comparison. */
 const leastDistance = 0.05;
-/** A rise so far is looked at once more. */
+/** A rise by this factor is checked once more. */
 const farRise = 1.3;
-/** The first of three periods is low, the others are high; the last one is for stragglers. */
+/** The first of three periods is low, the others are high; the last one is for late answers. */
 const periodsOfCycle = 3;
-/** Part of a period in which a request must begin to be compared, and that it may usually take. */
+/** Part of a period in which a comparable request must begin, and its longest usual duration. */
 const comparedBegin = 0.5;
 const comparedDuration = 0.9;
-/** Where something else sets the limit, one cycle in so many looks whether fewer would do. */
+/** If something else sets the limit, one cycle in this number tries whether fewer would do. */
 const restCycles = 16;
 /** Requests over which the usual size is taken. */
 const sizeMemory = 500;
@@ -67,35 +69,34 @@ const sizeMemory = 500;
 const quartileStep = 0.025;
 
 /**
- * Finds how many requests at once get the most done, from nothing but how long they take.
+ * Finds how many requests at once give the most goodput, only from how long they take.
  *
- * What an endpoint gets done is the requests in flight over the time that each takes (Little's
- * law). With more of them in flight, the *slowing*
+ * An endpoint's goodput is the number of requests in flight over their duration (Little's law).
+ * With more of them in flight, the *slowing*
  *
  *     s = d ln(duration) / d ln(in flight)
  *
- * is 0 where they do not hinder one another, 1 where the endpoint gets no more done by them, and
- * above 1 where it gets less done; goodput grows by 1 − s. The limit is wanted where s comes close
- * to 1 from below: there the endpoint has what it can use and hardly a queue.
+ * is 0 if they do not affect each other, 1 if the endpoint's goodput stays the same, and above 1 if
+ * it falls; goodput grows by 1 − s. The best limit is where s approaches 1 from below: there the
+ * endpoint is fully used and hardly has a queue.
  *
- * To know s, the limit swings between two values a quarter apart, and durations are compared, at
- * the same size of request, between those of a low and those of a high period. The swing is what
- * makes it robust: sizes, speeds and other people's load change over time, and meet both alike.
- * Periods follow the wall clock, so that several workers of one endpoint swing as one and each
- * sees what all of them together do. At first the limit doubles, as TCP's slow start does, by one
- * for each answer.
+ * To measure s, the limit swings between two values a quarter apart, and durations of requests of
+ * the same size are compared between low and high periods. The swing makes it robust: sizes, speeds
+ * and other users' load change over time, and affect both alike. Periods follow the wall clock, so
+ * that several workers of one endpoint swing together and each sees the effect of all. At first the
+ * limit doubles, like TCP's slow start, by one for each answer.
  *
- * Two guards stand beside that. Where requests suddenly take almost twice as long, the limit is cut
- * before anything is compared. And a rise by a third is proven once more against all durations from
- * before it, so that steps which chance was right about do not add up.
+ * There are two guards. If requests suddenly take almost twice as long, the limit is cut before any
+ * comparison. And a rise by a third is checked once more against all durations from before it, so
+ * that lucky steps do not add up.
  *
- * Source: gradient limits as in Netflix's concurrency-limits; comparing two rates in turn as in
- * PCC (Dong et al., NSDI 2015); slow start after Jacobson 1988.
+ * Source: gradient limits as in Netflix's concurrency-limits; comparing two rates in turn as in PCC
+ * (Dong et al., NSDI 2015); slow start after Jacobson 1988.
  */
 export class GoodputClimb {
   readonly #maxLimit: number;
   #isRamping = true;
-  /** Doubling: where this doubling began. After that: the lower limit. */
+  /** While doubling: where this doubling began. After that: the lower limit. */
   #base: number;
   #rampLimit: number;
   /** The most that anything else allows. */
@@ -104,20 +105,20 @@ export class GoodputClimb {
   #high = new Durations();
   #periodMs = leastPeriodMs;
   #cycle = 0;
-  /** Slowings found at about this limit, each weighted by what it is worth. */
+  /** Slowings near this limit, each with its weight. */
   #evidence = { sum: 0, weight: 0 };
   #slowing = 0;
-  /** Steps in a row that only tried whether fewer would do. */
+  /** Consecutive trial steps that checked whether fewer would do. */
   #trials = 0;
-  /** Durations of whatever ended in this cycle, and in the one before. */
+  /** Durations of all requests that ended in this cycle, and in the previous one. */
   #all = new Durations();
   #usual: Durations | undefined;
-  /** What requests have taken against that one. */
+  /** Recent durations relative to that one. */
   #taken = { actualMs: 0, expectedMs: 0 };
   #usualSize = 0;
   #sizes = 0;
   #quartileMs = 0;
-  /** How much longer periods are than usual, and how many requests were compared in this cycle. */
+  /** How much longer periods are than usual, and the number of compared requests in this cycle. */
   #stretch = 1;
   #compared = 0;
   /** Durations from before the limit rose. */
@@ -130,7 +131,7 @@ export class GoodputClimb {
     this.#rampLimit = this.#base;
   }
 
-  /** Requests at once that it would have now. */
+  /** Its present limit of requests in flight. */
   limit(nowMs: number): number {
     if (this.#isRamping) return Math.min(this.#cap, this.#rampLimit);
     const { low, high } = this.#levels(this.#cycleAt(nowMs));
@@ -138,8 +139,8 @@ export class GoodputClimb {
   }
 
   /**
-   * Something else allows only so many. Where that, and no slowing, is what holds the limit, the
-   * limit goes along when it rises.
+   * The limit of something else. If that, and not slowing, sets the limit, the limit follows when
+   * it rises.
    */
   cap(most: number): void {
     const cap = Math.min(most, this.#maxLimit);
@@ -155,7 +156,7 @@ export class GoodputClimb {
     else this.#compare(request);
   }
 
-  /** The endpoint failed request after request: begins again, lower. */
+  /** Request after request failed: begins again, lower. */
   overloaded(): void {
     this.#isRamping = true;
     this.#base = Math.max(1, Math.floor(this.#base * overloadFactor));
@@ -166,14 +167,14 @@ export class GoodputClimb {
   #noteUsual({ size, durationMs }: TimedRequest): void {
     this.#sizes = Math.min(this.#sizes + 1, sizeMemory);
     this.#usualSize += (size - this.#usualSize) / this.#sizes;
-    // A quartile that follows: it rests where three of four are above it.
+    // A moving quartile: it rests where three of four are above it.
     if (this.#quartileMs === 0) this.#quartileMs = durationMs;
     this.#quartileMs *= Math.exp(durationMs > this.#quartileMs ? quartileStep : -3 * quartileStep);
   }
 
   #ramp(request: ClimbedRequest): void {
     const top = Math.min(this.#maxLimit, 2 * this.#base);
-    // What was sent before the limit was lowered says nothing of the present one.
+    // Requests sent before the limit was lowered say nothing about the present one.
     if (request.limitAtAdmission > top) return;
     const isKnown = this.#low.count >= rampRequests;
     if (request.wasFull && isKnown && this.#rampLimit < top) this.#rampLimit++;
@@ -214,7 +215,7 @@ export class GoodputClimb {
     this.#high = new Durations();
   }
 
-  // A power of the root of 2: workers with about the same durations have the same periods.
+  // A power of the root of 2: workers with similar durations have the same periods.
   #setPeriod(): void {
     const wantedMs = Math.max(leastPeriodMs, periodFactor * this.#stretch * this.#quartileMs);
     this.#periodMs = 2 ** (Math.ceil(2 * Math.log2(wantedMs)) / 2);
@@ -234,8 +235,8 @@ export class GoodputClimb {
   }
 
   /**
-   * A knee that falls far leaves an endpoint as slow at a low limit as at a high one, until much of
-   * what it has is done: this is seen by how it was before.
+   * When the knee falls far, an endpoint is as slow at a low limit as at a high one until its
+   * backlog is done: this is detected by its former speed.
    */
   #noteStrain({ durationMs, size }: TimedRequest): void {
     if (this.#usual === undefined) return;
@@ -269,7 +270,7 @@ export class GoodputClimb {
 
   #noteUsualDurations(): void {
     if (this.#all.count < leastRequests) return;
-    // Too long for the period by what is known of their sizes, or in step with it.
+    // Too long for the period according to its size, or in step with it.
     const { low, high } = this.#levels(this.#cycle);
     const change = this.#compared === 0 && low < high ? lengthening : shortening;
     this.#stretch = Math.min(longestStretch, Math.max(1, change * this.#stretch));
@@ -282,8 +283,8 @@ export class GoodputClimb {
   }
 
   /**
-   * A rise that took the limit far is looked at once more, against durations from before it: small
-   * steps that chance was right about might add up.
+   * A long rise is checked once more, against durations from before it: lucky small steps might add
+   * up.
    */
   #checkRise(now: Durations): void {
     const before = this.#anchor ?? now;
@@ -302,8 +303,8 @@ export class GoodputClimb {
   }
 
   /**
-   * Where a request is compared, if it is. Which ones are must not follow from how long they took,
-   * else the slow side would lose its slow ones; it follows from when they began and their size.
+   * Where a request is compared, if at all. The choice must not depend on durations, else the slow
+   * side would lose its slow ones; it depends on start and size.
    */
   #sideOf({ admittedAtMs, endedAtMs, size }: ClimbedRequest): Durations | undefined {
     const began = admittedAtMs / this.#periodMs;
@@ -314,14 +315,14 @@ export class GoodputClimb {
     return [this.#low, this.#high][period % periodsOfCycle];
   }
 
-  /** Whether a request of this size may well take longer than a period. */
+  /** Whether a request of this size probably takes longer than a period. */
   #isLong(size: number): boolean {
     const usual = this.#usual;
     if (usual === undefined) return false;
     return usual.ofSize(size).durationMs > comparedDuration * this.#periodMs;
   }
 
-  /** At the end of a high and a low period. Few requests are kept until there are more. */
+  /** At the end of a high and a low period. A few requests are kept until there are more. */
   #conclude(): void {
     const found = this.#found(leastRequests, leastRequests);
     if (found === undefined) return;
@@ -351,27 +352,27 @@ export class GoodputClimb {
       return 0;
     }
     const sure = slowing - 1 - error;
-    // A queue costs nothing but time: it is taken back with growing steps.
+    // A queue costs only time: it is reduced with growing steps.
     const tried = Math.min(longestTrial, trial * 2 ** this.#trials++);
     return -Math.min(longestFall, Math.max(tried, sure));
   }
 
-  /** Slowing between the low and the high side; undefined where there is too little to compare. */
+  /** Slowing between the low and the high side; undefined if there is too little to compare. */
   #found(leastLow: number, leastHigh: number): Slowing | undefined {
     const [low, high] = [this.#low, this.#high];
     if (low.count < leastLow || high.count < leastHigh) return undefined;
     const size = Math.min(this.#usualSize, 2 * Math.max(low.meanSize, high.meanSize));
     const found = slowingOf(low, high, size);
-    // Whoever asks has too few requests to fill the limit.
+    // The caller has too few requests to fill the limit.
     return found.distance > leastDistance ? found : undefined;
   }
 }
 
 interface Slowing {
   slowing: number;
-  /** Standard error of that. */
+  /** Its standard error. */
   error: number;
-  /** Between the two numbers of requests in flight, as a logarithm. */
+  /** The logarithmic distance of the two numbers of requests in flight. */
   distance: number;
 }
 

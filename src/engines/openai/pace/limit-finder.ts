@@ -3,30 +3,30 @@ import { type ClimbedRequest, GoodputClimb } from "./goodput-climb.ts";
 import { isOwnServer, LoadWatch } from "./load-watch.ts";
 import { ServerQueue } from "./server-load.ts";
 
-/** Requests at once to a server at first, where the number is found out. */
+/** Initial number of requests at once to a server with an automatic limit. */
 export const startInFlight = 16;
 
-/** Most requests at once to a server where the number is found out. */
+/** Most requests at once to a server with an automatic limit. */
 export const maxFoundInFlight = 2048;
 
 interface LimitFinderOptions {
   clock: Clock;
   endpoint: string;
   readPage?(path: string): Promise<string | undefined>;
-  /** Whether requests are under way. */
+  /** Whether requests are in flight. */
   isNeeded(): boolean;
   /** Called when the limit changed by itself. */
   onChange(): void;
   inFlight(): number;
 }
 
-/** Weight of one request in the share of those that failed, and the share that is too much. */
+/** Weight of one request in the share of failed ones, and the limit of that share. */
 const failureWeight = 1 / 16;
 const maxFailureShare = 0.25;
 
 /**
- * Finds how many requests at once an endpoint is to have: by the queue that its server tells of,
- * where it does, else by how long its requests take.
+ * Finds how many requests an endpoint should have at once: by the queue that its server reports,
+ * else by the duration of its requests.
  */
 export class LimitFinder {
   readonly #options: LimitFinderOptions;
@@ -34,7 +34,7 @@ export class LimitFinder {
   #climb = new GoodputClimb(startInFlight, maxFoundInFlight);
   #queue: ServerQueue | undefined;
   #hasAnswered = false;
-  /** Requests without tokens are not compared with others that have some. */
+  /** Requests without tokens are not compared with requests that have some. */
   #hasSizes = false;
   #failureShare = 0;
 
@@ -60,7 +60,7 @@ export class LimitFinder {
     return this.#queue?.limit ?? this.#climb.limit(this.#options.clock.now());
   }
 
-  /** What the limit follows. */
+  /** The basis of the limit. */
   get by(): "goodput" | "server's queue" {
     return this.#queue ? "server's queue" : "goodput";
   }
@@ -69,7 +69,7 @@ export class LimitFinder {
     if (this.#hasAnswered) this.#watch?.start();
   }
 
-  /** As many as the endpoint takes without refusing some. */
+  /** As many as the endpoint takes without refusals. */
   cap(most: number): void {
     this.#climb.cap(most);
   }

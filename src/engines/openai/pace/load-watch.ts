@@ -1,28 +1,28 @@
 import type { Clock } from "../../../foundation/clock.ts";
 import { loadPages, type ServerLoad } from "./server-load.ts";
 
-/** Between two looks at the load of a server that tells it. */
+/** Time between two reads of a server's load. */
 export const loadPollIntervalMs = 1000;
 
-/** Looks in a row without a figure after which none is looked for any more. */
+/** After this number of reads in a row without a figure, it stops. */
 export const maxLoadMisses = 3;
 
 interface LoadWatchOptions {
   clock: Clock;
   readPage(path: string): Promise<string | undefined>;
-  /** Whether requests are under way: else nobody needs to know. */
+  /** Whether requests are in flight: otherwise the load does not matter. */
   isNeeded(): boolean;
   onLoad(load: ServerLoad): void;
-  /** The server does not tell its load any more. */
+  /** The server no longer reports its load. */
   onLost(): void;
 }
 
-/** Looks at a server's load every second or so, where it tells it. */
+/** Reads a server's load about every second, if it reports one. */
 export class LoadWatch {
   readonly #options: LoadWatchOptions;
-  /** The page that told it; undefined before one was found. */
+  /** The page with the load; undefined before one was found. */
   #page: string | undefined;
-  /** Looks in a row without a figure. */
+  /** Reads in a row without a figure. */
   #misses = 0;
   #isLooking = false;
   #isOver = false;
@@ -32,7 +32,7 @@ export class LoadWatch {
     this.#options = options;
   }
 
-  /** Looks now, and from now on while it is needed. */
+  /** Reads now, and then regularly while it is needed. */
   start(): void {
     if (this.#isOver || this.#isLooking || this.#cancel !== undefined) return;
     this.#isLooking = true;
@@ -65,7 +65,7 @@ export class LoadWatch {
       return;
     }
     this.#misses++;
-    // A page that is not there does not appear later; one that was there may be slow once.
+    // A missing page does not appear later; a present one may be slow once.
     if (this.#page !== undefined && this.#misses < maxLoadMisses) return;
     this.#isOver = true;
     if (this.#page !== undefined) onLost();
@@ -86,8 +86,8 @@ export class LoadWatch {
 }
 
 /**
- * Whether a server may be one's own, so that it may be asked for its load: hosted services are
- * reached by https under a public name, and are never asked.
+ * Whether a server may be the user's own, so that its load may be read: hosted services, with https
+ * and a public name, are never asked.
  */
 export function isOwnServer(address: string): boolean {
   const { protocol, hostname } = new URL(address);

@@ -13,54 +13,54 @@ import { Release } from "./release.ts";
 
 export type { Admission, AdmissionEnd };
 
-/** What one endpoint may be sent, and what it takes to find out. */
+/** The limits of one endpoint, and what is needed to find them. */
 export interface PaceOptions {
   clock: Clock;
   random: Random;
   logger: Logger;
   /** The address, for the log. */
   endpoint: string;
-  /** Requests at once, at most. Undefined: found while the endpoint answers. */
+  /** Most requests at once. Undefined: found automatically. */
   maxInFlight?: number | undefined;
-  /** Requests that may be sent a minute. Default: as many as the endpoint's headers allow. */
+  /** Most requests a minute. Default: as many as the endpoint's headers allow. */
   requestsPerMinute?: number | undefined;
   /** Tokens a minute, of prompts and answers. Default: as many as the headers allow. */
   tokensPerMinute?: number | undefined;
   /**
-   * Reads a page of the server outside of its API, such as `/metrics`; undefined where it has none.
-   * Absent where the server is not to be asked for its load.
+   * Reads a page of the server outside its API, such as `/metrics`; undefined if there is none.
+   * Absent if the server's load must not be read.
    */
   readPage?(path: string): Promise<string | undefined>;
 }
 
 /**
- * How fast one endpoint may be asked: requests at once, requests and tokens a minute. Waits that
- * the endpoint asks for (Retry-After) are kept here too.
+ * The pace of one endpoint: requests at once, requests and tokens a minute. It also keeps the waits
+ * that the endpoint asks for (Retry-After).
  */
 export interface Pace {
-  /** Requests that were admitted and have not ended. */
+  /** Admitted requests that have not ended. */
   readonly inFlight: number;
-  /** Requests that it may hold now, at least 1; rises and falls as it learns. */
+  /** Requests that it may hold now, at least 1; changes as it learns. */
   readonly limit: number;
   /**
-   * Whether the endpoint answers: then a refusal says that one request was too many, else that the
-   * endpoint wants to be left alone.
+   * Whether the endpoint answers: then a refusal means one request too many, else that the endpoint
+   * must be left alone.
    */
   readonly isAnswering: boolean;
-  /** What it found so far, for the log and the manifest. */
+  /** Its findings so far, for the log and the manifest. */
   readonly choices: Readonly<Record<string, Json>>;
   /**
-   * Leave to send a request now, or undefined: then try again when `onRoom` calls.
+   * Permission to send a request now, or undefined: then try again when `onRoom` calls.
    *
-   * @param tokens of the prompt, and those that the answer may have; settled when it ends.
+   * @param tokens estimated tokens of prompt and longest answer; corrected at the end.
    */
   tryAdmit(tokens: number): Admission | undefined;
   /**
-   * Has `listener` called whenever more may be admitted than before: something ended, the limit
-   * rose, a wait is over. It is called synchronously and may admit.
+   * Calls `listener` whenever more may be admitted than before: a request ended, the limit rose, a
+   * wait is over. It is called synchronously and may admit.
    */
   onRoom(listener: () => void): void;
-  /** Stops timers and polls. */
+  /** Stops timers and reads. */
   close(): void;
 }
 
@@ -71,12 +71,13 @@ export interface Pace {
  * const pace = openPace({ ...context, endpoint: "http://127.0.0.1:8000/v1" });
  * const admission = pace.tryAdmit(200);
  * admission?.end({ outcome: "answered", promptTokens: 12, completionTokens: 34, headers: {} });
+ *
  */
 export function openPace(options: PaceOptions): Pace {
   return new EndpointPace(options);
 }
 
-/** Refusals in a row from which on nobody is taken to be answered, whoever is under way. */
+/** After this number of refusals in a row, no request counts as answered, whatever is in flight. */
 const leastRow = 2;
 
 class EndpointPace implements Pace {
@@ -95,14 +96,14 @@ class EndpointPace implements Pace {
   #cancelWake: (() => void) | undefined;
   #highest = 0;
   #refused = 0;
-  /** Something was answered since the last refusal. */
+  /** There was an answer since the last refusal. */
   #hasAnswered = false;
-  /** Refusals since the last answer, of requests that were sent after the first of these came. */
+  /** Refusals since the last answer, of requests that were sent after the first of them. */
   #refusedInARow = 0;
   #rowFrom: number | undefined;
   /** Until when refusals since the last answer ask for no more. */
   #askedUntilMs = 0;
-  /** Times in a row that nothing was answered. */
+  /** Times in a row without any answer. */
   #silences = 0;
 
   constructor(options: PaceOptions) {
@@ -224,7 +225,7 @@ class EndpointPace implements Pace {
     this.#refused++;
     this.#ceiling.refused(sent, this.#sent, nowMs);
     this.#finder?.cap(this.#ceiling.ceiling);
-    // Several workers are told the same, and should not come back as one.
+    // Several workers get the same wait, and should not come back together.
     const askedMs = Math.min(retryAfterMs, limits.maxEndpointPauseMs) * (1 + 0.1 * random.next());
     const askedBefore = this.#hasAnswered ? 0 : this.#askedUntilMs;
     this.#askedUntilMs = Math.max(askedBefore, nowMs + askedMs);
@@ -249,7 +250,7 @@ class EndpointPace implements Pace {
   }
 
   #wakeIn(neededMs: number, nowMs: number): void {
-    // Rounding might leave nothing of less than that.
+    // Rounding might remove anything smaller.
     const waitMs = Math.max(1, Math.ceil(neededMs));
     const atMs = nowMs + waitMs;
     if (this.#cancelWake !== undefined && this.#wakeAtMs <= atMs) return;
@@ -264,7 +265,7 @@ class EndpointPace implements Pace {
 
 type Ended<Outcome> = AdmissionEnd & { outcome: Outcome };
 
-/** What is kept of a request while it is under way. */
+/** The record of a request in flight. */
 interface Admitted {
   sent: Sent;
   taking: Taking;

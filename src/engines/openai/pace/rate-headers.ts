@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from "node:http";
 
-/** What an endpoint says of one of its limits. */
+/** An endpoint's report of one of its limits. */
 export interface RateState {
-  /** The most that may be saved up. */
+  /** The most that can be saved up. */
   limit: number;
-  /** What is left of it. */
+  /** The remaining part. */
   remaining: number;
   /** Milliseconds until all of it is there again. */
   resetMs: number;
@@ -16,11 +16,11 @@ export interface RateStates {
 }
 
 /**
- * Reads what a reply says of rate limits: `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`
- * as OpenAI and those that follow it send them, else the fields of the IETF draft
- * "RateLimit header fields for HTTP", in its older form (`ratelimit-limit`, …) or its newer one
- * (`RateLimit: "default";r=50;t=30` with `RateLimit-Policy: "default";q=100;w=60`). Whatever is not
- * whole, or cannot be read, is as good as not there.
+ * Reads the rate limits in a reply's headers:
+ * `x-ratelimit-{limit,remaining,reset}-{requests,tokens}` of OpenAI and compatible servers, else
+ * the fields of the IETF draft "RateLimit header fields for HTTP", in its older form
+ * (`ratelimit-limit`, …) or its newer one (`RateLimit: "default";r=50;t=30` with `RateLimit-Policy:
+ * "default";q=100;w=60`). Incomplete or unreadable headers are ignored.
  */
 export function readRateHeaders(headers: IncomingHttpHeaders): RateStates {
   const of = (unit: string) =>
@@ -62,7 +62,7 @@ function stateOf(limit: Header, remaining: Header, reset: Header): RateState | u
   };
   if (state.limit === undefined || state.remaining === undefined) return undefined;
   if (state.limit < 1 || state.resetMs === undefined) return undefined;
-  // Some send the time of day instead of what is left until it.
+  // Some send the time of day instead of the remaining time.
   if (state.resetMs > longestResetMs) return undefined;
   return state as RateState;
 }

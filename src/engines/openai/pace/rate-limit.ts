@@ -1,17 +1,16 @@
 import { limits } from "../../../foundation/limits.ts";
 import type { RateState } from "./rate-headers.ts";
 
-/** Time over which a configured limit counts, and what of it may be used at once. */
+/** Time over which a configured limit counts, and the part of it that may be used at once. */
 const minuteMs = 60_000;
 const burstMs = 1000;
 
 /**
  * A limit on requests or tokens over time, as a bucket that is filled at a steady rate. It may run
- * into debt by one request, so that one that is larger than the whole bucket goes some time.
+ * into debt by one request, so that one larger than the whole bucket can be sent.
  *
- * Made from configuration, it lets no more than the limit pass in any minute: a second's worth at
- * once, and what is left of the minute at its rate. Made from headers, it is what the endpoint said
- * it is.
+ * From configuration, it admits no more than the limit in any minute: a second's share at once, and
+ * the rest of the minute at its rate. From headers, it is the endpoint's own limit.
  */
 export class RateLimit {
   #capacity: number;
@@ -59,16 +58,16 @@ export class RateLimit {
     this.#level -= amount;
   }
 
-  /** Gives back what a request was expected to cost and did not; less than 0: it cost more. */
+  /** Returns the unused part of a request's expected cost; less than 0: it cost more. */
   refund(amount: number): void {
     this.#level = Math.min(this.#capacity, this.#level + amount);
   }
 
   /**
-   * Takes over what a reply says. A server counts a request when it comes, and tells when it has
-   * answered: what was sent meanwhile is not in it.
+   * Takes over a reply's report. A server counts a request when it arrives, and reports when it has
+   * answered: requests sent in between are missing.
    *
-   * @param sentSince taken after the request that was answered.
+   * @param sentSince taken after the answered request.
    */
   learn(state: RateState, sentSince: number, nowMs: number): void {
     if (this.#isConfigured) return;

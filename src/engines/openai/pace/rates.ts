@@ -2,10 +2,10 @@ import type { AdmissionEnd } from "./admission.ts";
 import { type RateState, readRateHeaders } from "./rate-headers.ts";
 import { RateLimit } from "./rate-limit.ts";
 
-/** What one request took, to be settled when it ends. */
+/** The expected cost of one request, corrected at its end. */
 export interface Taking {
   tokens: number;
-  /** What had been taken in all when it was sent. */
+  /** The total taken when it was sent. */
   requestsSoFar: number;
   tokensSoFar: number;
 }
@@ -45,7 +45,7 @@ export class Rates {
     return { tokens, requestsSoFar, tokensSoFar };
   }
 
-  /** Puts what the request cost in place of what it was expected to, and hears the headers. */
+  /** Replaces a request's expected cost by the real one, and reads the headers. */
   settle(taking: Taking, how: AdmissionEnd, nowMs: number): void {
     const { tokens, requestsSoFar, tokensSoFar } = taking;
     if (how.outcome === "answered" || how.outcome === "limited") {
@@ -54,7 +54,7 @@ export class Rates {
       this.#learn("tokens", states.tokens, this.#taken.tokens - tokensSoFar, nowMs);
     }
     const cost = costOf(how);
-    // What went away, or failed on the way, may have been counted there.
+    // Requests that were cancelled, or failed on the way, may have been counted there.
     if (cost === undefined) return;
     this.#limits.tokens?.refund(tokens - cost);
   }
@@ -67,7 +67,7 @@ export class Rates {
   }
 }
 
-/** Tokens that a request has cost; undefined where that is not known. */
+/** Tokens of a request; undefined if unknown. */
 function costOf(how: AdmissionEnd): number | undefined {
   if (how.outcome === "limited") return 0;
   if (how.outcome !== "answered") return undefined;

@@ -1,31 +1,31 @@
-/** What a refusal that follows on another leaves of the ceiling. */
+/** The remaining part of the ceiling after a repeated refusal. */
 const fallFactor = 0.85;
-/** Share of the places that a refused try gives up, for a while of so many rounds. */
+/** Share of the places that a refused trial gives up, for this number of rounds. */
 const givenUpShare = 0.02;
 const givenUpRounds = 3;
 /**
- * Refusals that an answer pays for. The smaller the ceiling the more, so that callers of one
- * endpoint try it equally often, whatever their parts are: a refusal hits the larger part more
- * often, and so the parts become alike.
+ * Answers that pay for one refusal. The smaller the ceiling, the more, so that callers of one
+ * endpoint try it equally often, whatever their shares are: a refusal hits the larger share more
+ * often, and so the shares become equal.
  */
 const creditPerRound = 0.144;
 const maxCreditPerAnswer = 0.06;
 const minCreditPerAnswer = 0.003;
 const maxCredit = 3;
 const minCredit = -3;
-/** What a try above the last refusal must have in hand. */
+/** What a trial above the last refusal must have in credit. */
 const creditOfTry = 1;
 
-/** A rise has gone well when no refusal came in so many times the time that one takes … */
+/** A rise was successful after this many times the duration of a refusal without one, … */
 const refusalTimes = 10;
-/** … and in so long at least, in milliseconds. */
+/** … and after at least this time, in milliseconds. */
 const leastRoundMs = 1000;
 
-/** What is known of a request when it was sent. */
+/** The facts about a request when it was sent. */
 export interface Sent {
-  /** Requests at the endpoint then, itself included. */
+  /** Requests at the endpoint then, including itself. */
   inFlight: number;
-  /** Its number among all that were sent. */
+  /** Its number among all sent ones. */
   number: number;
   atMs: number;
 }
@@ -34,47 +34,47 @@ export interface Sent {
  * How many requests at once an endpoint takes before it refuses some (429), found by additive
  * increase and multiplicative decrease, with a memory.
  *
- * The first refusal in a while says where the ceiling is: below what was in flight. One more,
- * before as many were answered as the ceiling holds, says that it fell: then by 15 % at a time. Up
- * it goes by 1, 2, 4 … for each such round that passes without a refusal; above the last refusal
- * only where enough answers have paid for the one that this may cost, so that refusals stay below
- * one in a hundred also where the ceiling never moves.
+ * The first refusal after some time shows the ceiling: below the number in flight. Another one,
+ * before as many answers as the ceiling holds, shows that it fell: then by 15 % at a time. It rises
+ * by 1, 2, 4 … for each such round without a refusal; above the last refusal only if enough answers
+ * have paid for the one that this may cost, so that refusals stay below one in a hundred even if
+ * the ceiling never moves.
  *
- * Refusals that are as many under a much lower ceiling have another cause: see `Fall`.
+ * Equally many refusals under a much lower ceiling have another cause: see `Fall`.
  *
  * Sources: Chiu and Jain, "Analysis of the increase and decrease algorithms for congestion
  * avoidance", 1989; the memory of the last loss as in CUBIC (RFC 9438).
  */
 export class RefusalCeiling {
   #ceiling = Number.POSITIVE_INFINITY;
-  /** Requests at which it refused last; a round above it without a refusal proves it wrong. */
+  /** Requests at the last refusal; a round above it without a refusal proves it wrong. */
   #refusedAt = Number.POSITIVE_INFINITY;
   /** Requests from this number on were sent under the present ceiling. */
   #since = 0;
   #answers = 0;
   /** Answers since the last refusal. */
   #calm = 0;
-  /** A rise is under way, or was the last thing that happened: a refusal is expected. */
+  /** A rise is in progress, or just ended: a refusal is expected. */
   #isTrying = false;
-  /** What the next rise adds, and what is left of the last one. */
+  /** The size of the next rise, and the rest of the last one. */
   #step = 1;
   #left = 0;
   #credit = creditOfTry;
-  /** When the last rise was complete, and how long a refusal takes to come. */
+  /** When the last rise was complete, and how long a refusal takes to arrive. */
   #roseAtMs = 0;
   #refusalMs = 0;
   #fall: Fall | undefined;
   /** Set while refusals have another cause than the number of requests. */
   #chance: ChanceRefusals | undefined;
-  /** Places that are to be given up, as soon as it is a whole one. */
+  /** Places to give up, as soon as it is a whole one. */
   #owed = 0;
 
-  /** Requests at once that it is known, or supposed, to take. */
+  /** Requests at once that the endpoint is known, or supposed, to take. */
   get ceiling(): number {
     return this.#ceiling;
   }
 
-  /** @param sentSoFar number of requests that were sent up to now. */
+  /** @param sentSoFar number of requests sent up to now. */
   refused(sent: Sent, sentSoFar: number, nowMs: number): void {
     const { inFlight, number } = sent;
     if (this.#isChance()) return;
@@ -86,7 +86,7 @@ export class RefusalCeiling {
     this.#left = 0;
     const below = Math.max(1, inFlight - 1);
     if (number < this.#since) {
-      // Sent before the ceiling was known, it says the more of where it is.
+      // Sent before the ceiling was known, it tells even more about its place.
       this.#ceiling = Math.min(this.#ceiling, below);
       return;
     }
@@ -118,15 +118,15 @@ export class RefusalCeiling {
     if (this.#left > 0) {
       this.#left--;
       this.#ceiling++;
-      // The round that tells whether this was right begins when the rise is complete.
+      // The round that tests this begins when the rise is complete.
       this.#answers = 0;
       this.#roseAtMs = nowMs;
     } else if (this.#hasGoneWell(nowMs)) this.#rise();
   }
 
   /**
-   * Places that a refused try gives up for a while: others who share the endpoint find none free
-   * else, for a caller takes its own again as soon as they are.
+   * Places that a refused trial gives up for a while: otherwise others who share the endpoint find
+   * none free, because a caller immediately takes its own again.
    */
   #giveUp(ceiling: number): number {
     this.#owed += givenUpShare * ceiling;
@@ -156,7 +156,7 @@ export class RefusalCeiling {
     this.#step *= 2;
   }
 
-  /** Whether a refusal is one of those that come by chance, of which nothing follows. */
+  /** Whether a refusal came by chance, without consequences. */
   #isChance(): boolean {
     if (this.#chance === undefined) return false;
     this.#chance.note(true);
@@ -186,18 +186,20 @@ export class RefusalCeiling {
 /** Outcomes by which a fall is judged, and how many of them are refusals. */
 const leastFallOutcomes = 12;
 const leastFallRefusals = 4;
-/** A ceiling that is at this share of where it was, of so many; refusals of at most this share. */
+/**
+ * A ceiling at this share of its former value, over this number; refusals of at most this share.
+ */
 const farFall = 0.5;
 const leastHighest = 8;
 const leastRefusedByChance = 0.09;
 const mostRefusedByChance = 0.3;
-/** A fall is over when so many times what it began with was answered. */
+/** A fall is over after this many times its initial number of answers. */
 const roundsOfFall = 8;
 
 /**
- * A ceiling that falls, from the first refusal on. Where a ceiling is the cause, requests that are
- * sent under a much lower one are answered, or else nearly all are refused, for each is refused at
- * once and the next one is sent. Where neither is so, refusals do not depend on how many are sent.
+ * A falling ceiling, from the first refusal on. If a ceiling is the cause, requests under a much
+ * lower one are answered, or else nearly all are refused, because each is refused at once and the
+ * next one is sent. Otherwise, refusals do not depend on how many are sent.
  */
 class Fall {
   /** Most requests at the endpoint when one of these was sent. */
@@ -247,9 +249,9 @@ class Fall {
 /** Weights of an outcome in the share of refusals, and in the usual one. */
 const chanceWeight = 1 / 48;
 const usualWeight = 1 / 256;
-/** What of the usual answers must be left. */
+/** Part of the usual answers that must be left. */
 const leastAnswered = 0.75;
-/** Below this share refusals by chance are over. */
+/** Below this share, refusals by chance are over. */
 const leastChance = 0.02;
 
 /** Refusals that come by chance, and whether there are more than that now. */
@@ -276,7 +278,7 @@ class ChanceRefusals {
     this.#usualShare += usualWeight * (outcome - this.#usualShare);
   }
 
-  /** What was too much has been acted upon. */
+  /** The excess has been acted upon. */
   settle(): void {
     this.#share = this.#usualShare;
   }

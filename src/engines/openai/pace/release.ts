@@ -1,16 +1,16 @@
-/** Time over which requests are let in again after an endpoint asked to be left alone. */
+/** Time over which requests are admitted again after an endpoint asked to be left alone. */
 export const releaseMs = 2000;
 
 /**
- * The end of a wait that an endpoint asked for. Requests are let in one after the other then: all
- * at once they would be refused all at once, were the wait too short.
+ * The end of a wait that an endpoint asked for. Requests are then admitted one after the other: all
+ * at once, they would be refused all at once, if the wait were too short.
  */
 export class Release {
   #atMs = Number.NEGATIVE_INFINITY;
-  /** Requests that were in flight when the wait began. */
+  /** Requests in flight when the wait began. */
   #kept = 0;
 
-  /** Lets nothing in until `untilMs`. */
+  /** Admits none until `untilMs`. */
   pause(untilMs: number, inFlight: number): void {
     this.#atMs = Math.max(this.#atMs, untilMs);
     this.#kept = inFlight;
@@ -21,7 +21,9 @@ export class Release {
     return Math.max(0, this.#atMs - nowMs);
   }
 
-  /** Milliseconds until one more than `inFlight` may be let in, of `limit` when all are. */
+  /**
+   * Milliseconds until one more than `inFlight` may be admitted, with `limit` as the final number.
+   */
   roomMs(nowMs: number, inFlight: number, limit: number): number {
     const passedMs = nowMs - this.#atMs;
     if (passedMs >= releaseMs) return 0;

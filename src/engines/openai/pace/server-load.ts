@@ -1,14 +1,14 @@
 import { isJsonObject, type Json } from "../../../foundation/json.ts";
 
-/** What a server says of its own load. */
+/** A server's report of its own load. */
 export interface ServerLoad {
-  /** Requests that it computes. */
+  /** Requests in work. */
   running: number;
-  /** Requests that wait for a place; undefined where it does not say. */
+  /** Requests that wait for a place; undefined if it is not reported. */
   waiting?: number | undefined;
-  /** Places that it has; undefined where it does not say. */
+  /** Its places; undefined if it is not reported. */
   slots?: number | undefined;
-  /** Share of its memory for contexts that is in use. */
+  /** Share of its context memory in use. */
   cacheUse?: number | undefined;
 }
 
@@ -32,14 +32,14 @@ const servers = [
   { running: ["tgi_batch_current_size"], waiting: ["tgi_queue_size"], cacheUse: [] },
 ] as const;
 
-/** Where a server may tell its load, the most telling page first, and how that is read. */
+/** Pages with a server's load, the most informative first, with their readers. */
 export const loadPages: Readonly<Record<string, (text: string) => ServerLoad | undefined>> = {
   "/metrics": loadOfMetrics,
   "/slots": loadOfSlots,
   "/props": loadOfProperties,
 };
 
-/** Reads metrics in Prometheus' text format, as vLLM, SGLang, llama-server and TGI have them. */
+/** Reads metrics in Prometheus' text format, from vLLM, SGLang, llama-server and TGI. */
 export function loadOfMetrics(text: string): ServerLoad | undefined {
   for (const names of servers) {
     const running = valuesOf(text, names.running);
@@ -47,7 +47,7 @@ export function loadOfMetrics(text: string): ServerLoad | undefined {
     if (running.length === 0 || waiting.length === 0) continue;
     const cacheUse = valuesOf(text, names.cacheUse);
     return {
-      // One series for each engine of a server that has several.
+      // One series for each engine of a server with several.
       running: sum(running),
       waiting: sum(waiting),
       ...(cacheUse.length > 0 && { cacheUse: Math.max(...cacheUse) }),
@@ -56,7 +56,7 @@ export function loadOfMetrics(text: string): ServerLoad | undefined {
   return undefined;
 }
 
-/** Values of all series of the first of these metrics that is there. */
+/** Values of all series of the first existing metric among these. */
 function valuesOf(text: string, names: readonly string[]): number[] {
   for (const name of names) {
     const series = new RegExp(`^${name}(?:\\{[^\\n]*\\})?[ \\t]+(\\S+)`, "gm");
@@ -79,7 +79,7 @@ export function loadOfSlots(text: string): ServerLoad | undefined {
   return { running: busy.length, slots: slots.length };
 }
 
-/** Reads llama-server's `/props`, which says only how many places there are. */
+/** Reads llama-server's `/props`, which only gives the number of places. */
 export function loadOfProperties(text: string): ServerLoad | undefined {
   const properties = parsed(text);
   if (properties === undefined || !isJsonObject(properties)) return undefined;
@@ -96,19 +96,18 @@ function parsed(text: string): Json | undefined {
   }
 }
 
-/** Requests that should wait at the server, as a share of those it computes, and at least. */
+/** Requests that should wait at the server, as a share of those in work, and the minimum. */
 const waitingShare = 0.1;
 const leastWaiting = 2;
-/** Beyond this use of the cache no more is sent at a time than the queue lacks. */
+/** Above this use of the cache, no more are sent at a time than the queue lacks. */
 const fullCache = 0.9;
 
 /**
- * How many requests at once keep a short queue at a server that tells its load: enough that it
- * never runs dry between two looks, and no more, for what waits there cannot go elsewhere.
+ * How many requests at once keep a short queue at a server that reports its load: enough that it
+ * never runs dry between two reads, and no more, because waiting requests cannot go elsewhere.
  *
- * While nothing waits, the limit doubles. A queue that is too long is taken back only when the
- * server does not go on taking from it: right after a rise its requests wait for their prompts to
- * be read.
+ * While none waits, the limit doubles. A queue that is too long is reduced only if the server does
+ * not take from it: right after a rise its requests wait for their prompts to be read.
  */
 export class ServerQueue {
   #limit: number;
@@ -124,7 +123,7 @@ export class ServerQueue {
     return this.#limit;
   }
 
-  /** @param inFlight requests of our own that are with the server. */
+  /** @param inFlight our own requests at the server. */
   note(load: ServerLoad, inFlight: number): void {
     const { running, waiting, slots, cacheUse = 0 } = load;
     if (waiting === undefined) {
@@ -133,7 +132,7 @@ export class ServerQueue {
     }
     const wanted = wantedOf(running);
     const isBound = inFlight >= 0.9 * this.#limit;
-    // Others' requests are theirs to take back.
+    // Others' requests are theirs to reduce.
     const share = Math.min(1, inFlight / Math.max(1, running + waiting));
     const isFilling = running > this.#runningBefore;
     this.#runningBefore = running;

@@ -1,28 +1,28 @@
 import { contentText, type InferenceRequest } from "../../../foundation/inference.ts";
 import { textHash } from "./router.ts";
 
-/** Characters that must be alike for two requests to go to the same endpoint. */
+/** Common characters that send two requests to the same endpoint. */
 const keyChars = 512;
-/** Characters of a request that are looked at. */
+/** Characters of a request that are compared. */
 const readChars = 8192;
-/** Two requests that differ in fewer are taken for questions about the same. */
+/** Two requests that differ in fewer count as questions about the same text. */
 const leastOwnChars = 256;
-/** Requests after which what they had in common is learned anew. */
+/** Requests after which their common beginning is learned again. */
 const learnedRequests = 512;
 
 /**
- * Keys of requests that share a prefix, so that they can go where it was computed. What all
- * requests of late begin with, such as the instructions of a job, every endpoint holds: it tells
- * nothing, and the key is made of what comes behind it.
+ * Keys of requests with a common prefix, so that they can go where it was computed. A beginning of
+ * all recent requests, such as the instructions of a job, is at every endpoint: it says nothing,
+ * and the key is made from the text after it.
  */
 export class PrefixKeys {
   #seen = 0;
   #before = "";
-  /** Characters that requests had in common with those before them, at least; of two periods. */
+  /** Least common characters of requests with earlier ones; of two periods. */
   #common = Number.POSITIVE_INFINITY;
   #commonBefore = Number.POSITIVE_INFINITY;
 
-  /** The key of a request; equal for those that share their prefix. */
+  /** The key of a request; equal for requests with a common prefix. */
   keyOf(request: Pick<InferenceRequest, "messages" | "prompt">): number {
     const known = Math.min(this.#common, this.#commonBefore);
     const start = Number.isFinite(known) ? known : 0;
@@ -43,7 +43,7 @@ export class PrefixKeys {
   }
 }
 
-/** What is read first of a request. */
+/** The first text of a request. */
 function beginningOf({
   messages,
   prompt = "",

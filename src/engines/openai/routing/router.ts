@@ -1,21 +1,21 @@
 import { mix32 } from "../../../foundation/random.ts";
 
-/** What routing goes by, of one endpoint. */
+/** The facts about one endpoint for routing. */
 export interface RoutedEndpoint {
   /** Follows from its address, so that a key means the same endpoint in every process. */
   readonly seed: number;
   /** Its share of the requests, relative to the others'. */
   readonly weight: number;
-  /** Requests that it has now. */
+  /** Its requests in flight. */
   readonly inFlight: number;
 }
 
-/** An endpoint may have this many times its share of all requests in flight, for a key's sake. */
+/** For a key's sake, an endpoint may have this many times its share of all requests in flight. */
 export const loadBound = 1.25;
 
 /**
- * The endpoint whose load is lowest for its weight, with one request more; the first of equals.
- * Undefined where there is none.
+ * The endpoint with the lowest load for its weight, including one more request; the first of
+ * equals. Undefined if there is none.
  */
 export function leastLoaded<E extends RoutedEndpoint>(endpoints: Iterable<E>): E | undefined {
   let least: E | undefined;
@@ -30,9 +30,9 @@ export function leastLoaded<E extends RoutedEndpoint>(endpoints: Iterable<E>): E
 }
 
 /**
- * The endpoint that holds the prefix of `key`: the first in the key's own order of the endpoints
- * that has not more than its bound of the load. Keys fall to endpoints by weight, and where one
- * comes or goes, only the keys that it has change their place.
+ * The endpoint with the prefix of `key`: the first in the key's own order of the endpoints within
+ * its bound of the load. Keys are distributed by weight, and if an endpoint comes or goes, only its
+ * own keys move.
  *
  * Sources: Thaler, Ravishankar, "Using name-based mappings to increase hit rates" (rendezvous
  * hashing), IEEE/ACM Transactions on Networking 1998; Mirrokni, Thorup, Zadimoghaddam, "Consistent

@@ -1,16 +1,16 @@
 import { type GeneratedRow, type Logits, logSoftmax, type Sequence, type Steps } from "./steps.ts";
 
-/** How beams are searched; as in Hugging Face transformers. */
+/** Settings of a beam search, as in Hugging Face transformers. */
 export interface BeamOptions {
   /** Beams of a row. */
   numBeams: number;
-  /** Sequences that are returned of a row, at most `numBeams`. */
+  /** Returned sequences of a row, at most `numBeams`. */
   numReturnSequences: number;
   /** Above 0 prefers longer answers: a score is divided by the length to this power. */
   lengthPenalty: number;
   /**
    * `true`: a row ends when it has as many finished sequences as beams; `false`: when no running
-   * beam is likely to get better than they are; `"never"`: when none can.
+   * beam is likely to become better; `"never"`: when none can.
    */
   earlyStopping: boolean | "never";
   endTokens: ReadonlySet<number>;
@@ -21,13 +21,13 @@ export interface ScoredSequence extends Sequence {
   score: number;
 }
 
-/** A sequence that goes on; `score` is the logarithm of its probability. */
+/** A sequence that continues; `score` is the logarithm of its probability. */
 interface Beam {
   tokens: readonly number[];
   score: number;
 }
 
-/** A way for a row to go on: one of its beams with one more token. */
+/** A continuation of a row: one of its beams with one more token. */
 interface Candidate {
   score: number;
   /** Place of the beam among those of its row. */
@@ -37,9 +37,9 @@ interface Candidate {
 
 /**
  * Searches, for each row, the sequences that are likeliest as a whole. A row leaves the batch as
- * soon as it is decided, so that a row gets the same alone and among others.
+ * soon as it is decided, so that its result is the same alone and among others.
  *
- * A step looks at so many candidates that `numBeams` of them stay even if all beams end; an end
+ * A step considers enough candidates that `numBeams` of them stay even if all beams end; an end
  * counts only among the `numBeams` best.
  *
  * @returns for each row its `numReturnSequences` best sequences, the best first.
@@ -72,7 +72,7 @@ export async function searchBeams(
   }
 }
 
-/** One row, while its beams are searched. */
+/** One row during its search. */
 class BeamRow {
   readonly #row: GeneratedRow;
   readonly #options: BeamOptions;
@@ -80,7 +80,7 @@ class BeamRow {
   /** At most `numBeams`, the best first. */
   #finished: ScoredSequence[] = [];
   isDone = false;
-  /** Beams that it had before it was advanced last. */
+  /** Its beams before the last advance. */
   widthBefore = 1;
 
   constructor(row: GeneratedRow, options: BeamOptions) {
@@ -88,12 +88,15 @@ class BeamRow {
     this.#options = options;
   }
 
-  /** Beams that go on. */
+  /** Beams that continue. */
   get width(): number {
     return this.#running.length;
   }
 
-  /** Takes a step. @returns how its beams go on; none where the row is done. */
+  /**
+   * Takes a step.
+   * @returns how its beams continue; none if the row is done.
+   */
   advance(logits: readonly Logits[]): Candidate[] {
     this.widthBefore = this.width;
     const { numBeams, endTokens } = this.#options;
@@ -116,7 +119,7 @@ class BeamRow {
     return this.#finished.slice(0, this.#options.numReturnSequences);
   }
 
-  /** The best ways to go on, the best first. */
+  /** The best continuations, the best first. */
   #candidates(logits: readonly Logits[]): Candidate[] {
     const { numBeams, endTokens } = this.#options;
     const { prompt, rules } = this.#row;
@@ -137,7 +140,7 @@ class BeamRow {
     this.#finished.length = Math.min(this.#finished.length, this.#options.numBeams);
   }
 
-  /** Whether no beam that runs is likely to change what was found. */
+  /** Whether no running beam is likely to change the result. */
   #isDecided(length: number): boolean {
     const { numBeams, lengthPenalty, earlyStopping } = this.#options;
     if (this.#finished.length < numBeams) return false;

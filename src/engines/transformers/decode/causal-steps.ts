@@ -3,7 +3,7 @@ import { KeptCache } from "./kept-cache.ts";
 import type { Logits, Steps } from "./steps.ts";
 import { lastOfEach, type MakeTensor, type Padded, pickRows, tokenColumn } from "./tensors.ts";
 
-/** Steps of a model that goes on from the end of the row, padded on the left. */
+/** Steps of a model that continues from the end of the row, padded on the left. */
 export class CausalSteps implements Steps {
   readonly #model: Model;
   readonly #makeTensor: MakeTensor;

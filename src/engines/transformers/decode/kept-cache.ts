@@ -1,12 +1,12 @@
 import type { Tensors } from "../transformers-js.ts";
 import { isIdentity, type MakeTensor, pickRows } from "./tensors.ts";
 
-/** Keys and values of the positions that were computed, as the decoder gives and takes them. */
+/** Keys and values of the computed positions, in the decoder's form. */
 export class KeptCache {
   readonly #makeTensor: MakeTensor;
   #tensors: Tensors = {};
   #rows: number;
-  /** Which row of the batch, as it began, each row comes from. */
+  /** The row of the initial batch that each row comes from. */
   #sources: number[];
 
   constructor(rows: number, makeTensor: MakeTensor) {
@@ -15,27 +15,27 @@ export class KeptCache {
     this.#sources = Array.from({ length: rows }, (_, row) => row);
   }
 
-  /** As the decoder takes them; undefined before the first step. */
+  /** In the decoder's input form; undefined before the first step. */
   get tensors(): Tensors | undefined {
     return Object.keys(this.#tensors).length === 0 ? undefined : this.#tensors;
   }
 
-  /** Takes what a step computed. */
+  /** Takes the results of a step. */
   keep(outputs: Tensors): void {
     const isFirst = this.tensors === undefined;
     for (const [name, tensor] of Object.entries(outputs)) {
       if (!name.startsWith("present")) continue;
-      // What is kept of the encoder does not change; later steps give nothing in its place.
+      // The encoder's part does not change; later steps return nothing for it.
       if (!isFirst && name.includes(".encoder.")) continue;
       this.#tensors[cacheName(name)] = tensor;
     }
   }
 
   /**
-   * Goes on with other rows.
+   * Continues with other rows.
    *
-   * @returns where each comes from among the rows that there were, where what depends on the source
-   *   alone has to follow; undefined where it is as it was.
+   * @returns the earlier row of each, if data that depends only on the source must follow;
+   *   undefined without a change.
    */
   follow(parents: readonly number[]): readonly number[] | undefined {
     const sources = parents.map((parent) => this.#sources[parent]!);
@@ -45,7 +45,7 @@ export class KeptCache {
     this.#sources = sources;
     if (isIdentity(parents, this.#rows)) return undefined;
     for (const [name, tensor] of Object.entries(this.#tensors)) {
-      // Beams of one row share what the encoder made of it.
+      // Beams of one row share the encoder's output.
       if (isSame && name.includes(".encoder.")) continue;
       this.#tensors[name] = pickRows(tensor, parents, this.#rows, this.#makeTensor);
     }
@@ -54,7 +54,7 @@ export class KeptCache {
   }
 }
 
-/** The names by which a decoder takes what it gave under another one. */
+/** The names of a decoder's inputs for outputs with other names. */
 function cacheName(output: string): string {
   const hybrid = /^present_(ssm|conv|recurrent|compressor|indexer)/;
   if (hybrid.test(output)) return output.replace("present_", "past_");

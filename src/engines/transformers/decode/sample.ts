@@ -4,17 +4,17 @@ import { chooseToken, type SamplingParameters } from "./token-choice.ts";
 
 /** A row that is generated token by token. */
 export interface SampledRow extends GeneratedRow {
-  /** Where its chance comes from, whatever else is in the batch. */
+  /** Its source of chance, independent of the rest of the batch. */
   random: Random;
-  /** Whether what was generated has all that is wanted, as a text that ends it. */
+  /** Whether the generated text is complete, such as by a stop text. */
   isEnough?(tokens: readonly number[]): boolean;
 }
 
 /**
  * Generates one sequence for each row. A row ends at its own end token and leaves the batch, so
- * that the others are not computed with it, and nothing follows its end.
+ * that it costs nothing further and nothing follows its end.
  *
- * @param copies sequences of each row, side by side; each has a row of its own in `rows`.
+ * @param copies sequences of each row, side by side; each has its own entry in `rows`.
  */
 export async function sampleRows(
   steps: Steps,
@@ -25,7 +25,7 @@ export async function sampleRows(
   const sequences = rows.map((): Sequence => ({ tokens: [], finishReason: "length" }));
   let open = rows.map((_, at) => at);
   const first = await steps.begin();
-  // All copies of a row begin with what was computed once.
+  // All copies of a row begin with one computed prompt.
   let places = open.map((at) => Math.floor(at / copies));
   let logits = places.map((place) => (copies === 1 ? first[place]! : first[place]!.slice()));
   for (;;) {
@@ -56,6 +56,6 @@ export async function sampleRows(
 export interface SampleOptions {
   parameters: SamplingParameters;
   endTokens: ReadonlySet<number>;
-  /** Rows that share one prompt, one after another. */
+  /** Consecutive rows with a common prompt. */
   copies: number;
 }

@@ -3,7 +3,7 @@ import { KeptCache } from "./kept-cache.ts";
 import type { Logits, Steps } from "./steps.ts";
 import { lastOfEach, type MakeTensor, type Padded, pickRows, tokenColumn } from "./tensors.ts";
 
-/** Steps of a model whose decoder looks at what an encoder made of the row. */
+/** Steps of a model whose decoder uses an encoder's output for the row. */
 export class SequenceSteps implements Steps {
   readonly #model: Model;
   readonly #makeTensor: MakeTensor;

@@ -1,44 +1,45 @@
 /** How likely each token of the vocabulary is to be next, before `softmax`. */
 export type Logits = Float32Array;
 
-/** A batch of rows that a model goes on with, token by token, and keeps what it computed. */
+/** A batch of rows that a model continues token by token, with a cache of computed positions. */
 export interface Steps {
-  /** What may follow each row's prompt. */
+  /** The possible next tokens after each row's prompt. */
   begin(): Promise<Logits[]>;
   /**
-   * Goes on with some rows of the step before. A row may go on several times, or not at all.
+   * Continues some rows of the step before. A row may continue several times, or not at all.
    *
-   * @param parents places of rows in the step before, one for each row from now on.
-   * @param tokens the token that each goes on with.
+   * @param parents places of rows in the step before, one for each new row.
+   * @param tokens the next token of each.
    */
   next(parents: readonly number[], tokens: readonly number[]): Promise<Logits[]>;
 }
 
-/** Changes the logits of what follows `tokens` in place, as the model's own settings say. */
+/** Changes the logits after `tokens` in place, by the model's own settings. */
 export type LogitsRules = (tokens: readonly number[], logits: Logits) => void;
 
 /** A row to generate for. */
 export interface GeneratedRow {
-  /** What the decoder begins with: only `rules` look at it. */
+  /** The beginning of the decoder's text: only `rules` read it. */
   prompt: readonly number[];
-  /** Most tokens that are generated. */
+  /** Most tokens to generate. */
   maxNewTokens: number;
   rules: LogitsRules;
 }
 
-/** What was generated for a row. */
+/** The generated answer of a row. */
 export interface Sequence {
-  /** Generated tokens, with the end token where there is one. */
+  /** Generated tokens, with the end token if there is one. */
   tokens: number[];
   /** `stop`: the model ended it; `length`: the limit of tokens did. */
   finishReason: "stop" | "length";
 }
 
 /**
- * Logarithms of the probabilities that logits stand for.
+ * Logarithms of the probabilities of logits.
  *
  * @example
  * logSoftmax(Float32Array.of(0, 0)); // [-0.693, -0.693]
+ *
  */
 export function logSoftmax(logits: Logits): Logits {
   let highest = Number.NEGATIVE_INFINITY;

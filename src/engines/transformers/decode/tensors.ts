@@ -12,7 +12,7 @@ export function tensorMaker({ Tensor }: Pick<TransformersJs, "Tensor">): MakeTen
   return (type, data, dims) => new Tensor(type, data, dims);
 }
 
-/** Token ids of a batch, padded to its longest row, and which of them count. */
+/** Token ids of a batch, padded to its longest row, and a mask of the real ones. */
 export interface Padded {
   ids: LibraryTensor;
   mask: LibraryTensor;
@@ -21,9 +21,10 @@ export interface Padded {
 /**
  * A batch of rows of different lengths.
  *
- * @param side where the padding goes: before the row for models that go on from its end.
+ * @param side of the padding: before the row for models that continue from its end.
  * @example
  * padRows([[5], [6, 7]], 0, "left", makeTensor).ids.data; // [0n, 5n, 6n, 7n]
+ *
  */
 export function padRows(
   rows: readonly (readonly number[])[],
@@ -45,16 +46,16 @@ export function padRows(
   return { ids: makeTensor("int64", ids, dims), mask: makeTensor("int64", mask, dims) };
 }
 
-/** One token a row. */
+/** One token for each row. */
 export function tokenColumn(tokens: readonly number[], makeTensor: MakeTensor): LibraryTensor {
   return makeTensor("int64", BigInt64Array.from(tokens, BigInt), [tokens.length, 1]);
 }
 
 /**
- * Rows of a tensor, in another order, some several times or not at all. The first dimension may
- * also be rows × heads.
+ * Rows of a tensor in another order, some several times or not at all. The first dimension may also
+ * be rows × heads.
  *
- * @param rows that the tensor has.
+ * @param rows number of rows in the tensor.
  */
 export function pickRows(
   tensor: RuntimeTensor,
@@ -73,7 +74,7 @@ export function pickRows(
   return makeTensor(tensor.type, data, [(first / rows) * places.length, ...others]);
 }
 
-/** True where picking these places changes nothing. */
+/** True if picking these places changes nothing. */
 export function isIdentity(places: readonly number[], rows: number): boolean {
   return places.length === rows && places.every((place, at) => place === at);
 }

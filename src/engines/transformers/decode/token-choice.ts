@@ -5,21 +5,22 @@ import type { Logits } from "./steps.ts";
 export interface SamplingParameters {
   /** 0 = the likeliest token each time. */
   temperature: number;
-  /** Share of probability that may be sampled from; 1 = all. */
+  /** Share of probability to sample from; 1 = all. */
   topP: number;
-  /** Number of likeliest tokens that may be sampled from; 0 = all. */
+  /** Number of likeliest tokens to sample from; 0 = all. */
   topK: number;
   /** Least probability relative to the likeliest token; 0 = all. */
   minP: number;
 }
 
 /**
- * Chooses the next token: the likeliest, or a random one of those that are likely enough. The first
- * of equally likely tokens counts.
+ * Chooses the next token: the likeliest, or a random one of the likely ones. The first of equally
+ * likely tokens counts.
  *
  * @example
  * chooseToken(Float32Array.of(1, 5, 2), { temperature: 0, topP: 1, topK: 0, minP: 0 }, random);
  * // 1
+ *
  */
 export function chooseToken(
   logits: Logits,
@@ -51,7 +52,7 @@ interface Weighed {
   weight: number;
 }
 
-/** The tokens to sample from, the likeliest first, in the order in which warpers are applied. */
+/** The tokens to sample from, the likeliest first, in the order of the warpers. */
 function likelyTokens(logits: Logits, parameters: SamplingParameters): Weighed[] {
   const { temperature, topK, topP, minP } = parameters;
   const highest = logits[likeliest(logits)]!;

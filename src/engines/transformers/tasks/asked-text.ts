@@ -6,16 +6,16 @@ import type { TransformersModelOptions } from "../options.ts";
 /**
  * A column of a request's row.
  *
- * @returns undefined where the row lacks it or has null.
+ * @returns undefined if the row lacks it or has null.
  */
 export function columnOf(request: InferenceRequest, column: string): Json | undefined {
   return request.row?.[column] ?? undefined;
 }
 
 /**
- * A column that holds a text.
+ * A column with a text.
  *
- * @throws SluiceError `COLUMN_INVALID` where it does not, and where the row lacks it.
+ * @throws SluiceError `COLUMN_INVALID` for another value, or if the row lacks it.
  */
 export function textColumnOf(request: InferenceRequest, column: string, key: string): string {
   const value = columnOf(request, column);
@@ -24,15 +24,14 @@ export function textColumnOf(request: InferenceRequest, column: string, key: str
   throw columnInvalid(`${column} ${found}`, column, key);
 }
 
-/** @param key of the job that names the column. */
+/** @param key the job's key with the column's name. */
 export function columnInvalid(detail: string, column: string, key: string): SluiceError {
   const hint = `mend the row, or name another column with model.${key}`;
   return new SluiceError("COLUMN_INVALID", detail, { field: column, hint });
 }
 
 /**
- * The text that a request is about: its prompt, of a chat what was said last, or without words the
- * row's column.
+ * The text of a request: its prompt, the last message of a chat, or without text the row's column.
  *
  * @throws SluiceError `COLUMN_INVALID`.
  */
@@ -42,7 +41,7 @@ export function textOf(request: InferenceRequest, textColumn: string): string {
 }
 
 /**
- * The recording that a request is about: a path, or an address that holds it (`data:…`).
+ * The recording of a request: a path, or an address with its content (`data:…`).
  *
  * @throws SluiceError `COLUMN_INVALID`.
  */

@@ -8,7 +8,7 @@ import { modelMaxTokens, TextTask, withinBounds } from "./encode.ts";
 import { assertSearchable, type GenerationItem, generate, generationCost } from "./generate.ts";
 import type { ModelParts, PreparedItem, TaskResult } from "./task.ts";
 
-/** Text generation: the model goes on where the prompt ends. */
+/** Text generation: the model continues from the end of the prompt. */
 export class CausalTask extends TextTask<GenerationItem> {
   readonly #contextTokens: number;
 
@@ -24,7 +24,7 @@ export class CausalTask extends TextTask<GenerationItem> {
     const context = Math.min(this.#contextTokens, maxLength);
     const { maxInputTokens = Number.POSITIVE_INFINITY, onTooLong = request.onTooLong ?? "fail" } =
       this.options;
-    // A prompt that would leave its answer less than was asked for is too long.
+    // A prompt that would leave less than the requested answer is too long.
     const answerTokens = Math.min(parameters.maxNewTokens, maxLength - 1);
     const wanted = parameters.maxLength === undefined ? answerTokens : 1;
     const maxTokens = Math.min(maxInputTokens, context - wanted);

@@ -4,14 +4,14 @@ import { TextTask } from "./encode.ts";
 import { encoderOutputs, floatsOf, sigmoid, softmax } from "./encoder-batch.ts";
 import { type PreparedItem, shortNumber, type TaskResult, valueAnswer } from "./task.ts";
 
-/** A label, and how sure the model is of it: 0 to 1. */
+/** A label, with the model's confidence: 0 to 1. */
 export interface LabelScore {
   [key: string]: string | number;
   label: string;
   score: number;
 }
 
-/** Labels of texts, by the classes that the model was trained for. */
+/** Labels of texts, by the classes of the model's training. */
 export class ClassificationTask extends TextTask<Encoding> {
   prepare(request: InferenceRequest): PreparedItem<Encoding> {
     return this.encoded(request);

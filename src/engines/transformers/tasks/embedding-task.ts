@@ -20,7 +20,7 @@ export class EmbeddingTask extends TextTask<Encoding> {
     const block = values.length / batch.length;
     return batch.map(({ input_ids }, at) => {
       const own = values.subarray(at * block, (at + 1) * block);
-      // A graph may pool by itself.
+      // A graph may contain the pooling.
       const isPooled = chosen.dims.length === 2;
       const value = isPooled ? this.#vector(own) : this.#pool(own, input_ids.length, width);
       return { answers: [{ ...valueAnswer(value), text: "" }], promptTokens: input_ids.length };
@@ -63,6 +63,6 @@ function meanOf(states: Float32Array, tokens: number, width: number): Float32Arr
 function lengthOf(values: Float32Array): number {
   let sum = 0;
   for (const value of values) sum += value * value;
-  // A vector of zeros has no direction, and stays as it is.
+  // A vector of zeros has no direction, and stays unchanged.
   return Math.sqrt(sum) || 1;
 }

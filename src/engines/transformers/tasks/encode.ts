@@ -5,28 +5,29 @@ import type { Encoding, Model, Tokenizer } from "../transformers-js.ts";
 import { textOf } from "./asked-text.ts";
 import type { ModelParts, PreparedItem, Task, TaskResult } from "./task.ts";
 
-/** How much of a text is taken. */
+/** The limits of a text. */
 export interface EncodeBounds {
-  /** Most tokens of a text, with the special ones around it. */
+  /** Most tokens of a text, including special ones around it. */
   maxTokens: number;
   onTooLong: TooLongPolicy;
 }
 
-/** Most tokens that a model takes of a text, as far as it says so. */
+/** Most tokens of a text by the model's own statement. */
 export function modelMaxTokens({ config }: Pick<Model, "config">, tokenizer: Tokenizer): number {
   const positions = config.max_position_embeddings ?? config.n_positions;
   return Math.min(tokenizer.model_max_length, positions ?? Number.POSITIVE_INFINITY);
 }
 
 /**
- * Brings tokens of a text within bounds. Special tokens around the text stay: they are those that
- * `whole` has beyond `content`.
+ * Cuts tokens of a text to its limit. Special tokens around the text stay: they are those of
+ * `whole` beyond `content`.
  *
  * @param content tokens of the part that may be cut, without special ones.
  * @throws SluiceError `PROMPT_TOO_LONG`.
  * @example
  * const bounds = { maxTokens: 4, onTooLong: "truncate-right" } as const;
  * withinBounds({ input_ids: [0, 7, 8, 9, 2] }, [7, 8, 9], bounds); // { input_ids: [0, 7, 8, 2] }
+ *
  */
 export function withinBounds(
   whole: Encoding,
@@ -58,7 +59,7 @@ function placeOf(content: readonly number[], ids: readonly number[]): number {
   return -1;
 }
 
-/** A task over texts: makes tokens of them, no more than the job and the model take of a text. */
+/** A task over texts: tokenizes them, within the limits of the job and the model. */
 export abstract class TextTask<Item> implements Task<Item> {
   protected readonly parts: ModelParts;
   protected readonly options: TransformersModelOptions;
@@ -93,7 +94,7 @@ export abstract class TextTask<Item> implements Task<Item> {
   }
 
   /**
-   * Tokens of a text with all that goes with it, of which the text is cut where it may be.
+   * Tokens of a text with its additions, cut in the text if that is allowed.
    *
    * @throws SluiceError `PROMPT_TOO_LONG`.
    */

@@ -2,7 +2,7 @@ import { type MakeTensor, padRows } from "../decode/tensors.ts";
 import type { Encoding, LibraryTensor, Tensors } from "../transformers-js.ts";
 import type { ModelParts } from "./task.ts";
 
-/** What a model says of a batch of texts, padded on the right, and how long each text is. */
+/** A model's output for a batch of texts, padded on the right, with the length of each text. */
 export async function encoderOutputs(
   { model, tokenizer, makeTensor }: ModelParts,
   batch: readonly Encoding[],
@@ -17,7 +17,7 @@ export async function encoderOutputs(
   });
 }
 
-/** Which of two texts each token is of; padding is of the first. */
+/** The number of the text, of two, that each token belongs to; padding belongs to the first. */
 function typesOf(batch: readonly Encoding[], makeTensor: MakeTensor): LibraryTensor {
   const rows = batch.map(({ input_ids, token_type_ids }) => {
     return token_type_ids ?? input_ids.map(() => 0);
@@ -30,7 +30,7 @@ export function floatsOf(tensor: LibraryTensor): Float32Array {
   return (tensor.type === "float32" ? tensor : tensor.to("float32")).data as Float32Array;
 }
 
-/** Probabilities of which one holds. */
+/** Probabilities of mutually exclusive classes. */
 export function softmax(logits: readonly number[]): number[] {
   const highest = Math.max(...logits);
   const weights = logits.map((logit) => Math.exp(logit - highest));
@@ -38,7 +38,7 @@ export function softmax(logits: readonly number[]): number[] {
   return weights.map((weight) => weight / total);
 }
 
-/** A probability by itself. */
+/** The probability of a single class. */
 export function sigmoid(logit: number): number {
   return 1 / (1 + Math.exp(-logit));
 }

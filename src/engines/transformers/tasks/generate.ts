@@ -9,22 +9,22 @@ import type { MakeTensor } from "../decode/tensors.ts";
 import type { GenerationConfig, Model, Tokenizer } from "../transformers-js.ts";
 import type { ModelParts, TaskResult } from "./task.ts";
 
-/** A row that text is generated for. */
+/** A row to generate text for. */
 export interface GenerationItem {
   /** Tokens of its prompt. */
   ids: readonly number[];
   parameters: GenerationParameters;
-  /** Most tokens that may be generated for it. */
+  /** Most tokens to generate for it. */
   maxNewTokens: number;
-  /** The language that its answer begins with, for a model that knows several. */
+  /** The language at the beginning of its answer, for a multilingual model. */
   forcedStart?: number | undefined;
-  /** What its answers are sampled with, whatever is beside it in the batch. */
+  /** The seed of its answers, independent of the rest of the batch. */
   seed: number;
 }
 
 /**
- * What the rows of a batch must have in common to be generated together, as one text: all that is
- * asked, but for the seed.
+ * What the rows of a batch must have in common to be generated together, as one text: all
+ * parameters except the seed.
  */
 function generationKey({ parameters, forcedStart }: GenerationItem): string {
   const { seed: _seed, explicit: _explicit, ...asked } = parameters;
@@ -32,7 +32,7 @@ function generationKey({ parameters, forcedStart }: GenerationItem): string {
 }
 
 /**
- * Refuses what only looks right.
+ * Refuses unsupported combinations of parameters.
  *
  * @throws SluiceError `UNSUPPORTED`.
  */
@@ -42,7 +42,7 @@ export function assertSearchable({ numBeams = 1, temperature }: GenerationParame
   throw new SluiceError("UNSUPPORTED", "a beam search has no temperature", { hint });
 }
 
-/** What a row takes of a batch: its tokens once for each beam, or answer, that is computed. */
+/** A row's share of a batch: its tokens once for each computed beam or answer. */
 export function generationCost(item: GenerationItem, languages = ""): BatchCost {
   const { numBeams = 1, numReturnSequences = 1 } = item.parameters;
   const tokens = item.ids.length * Math.max(numBeams, numReturnSequences);
@@ -52,7 +52,7 @@ export function generationCost(item: GenerationItem, languages = ""): BatchCost 
 /**
  * Generates the answers of a batch whose items have one `generationKey`.
  *
- * @param decoderPrompts what the decoder begins with, row by row.
+ * @param decoderPrompts the beginning of the decoder's text, row by row.
  */
 export async function generate(
   { model, tokenizer, makeTensor }: ModelParts,
@@ -139,7 +139,7 @@ function endTokensOf({ eos_token_id }: GenerationConfig, tokenizer: Tokenizer): 
   return new Set(typeof ids === "number" ? [ids] : ids);
 }
 
-/** Rules for rows whose decoder begins with so many tokens. */
+/** Rules for rows with this number of tokens at the beginning of the decoder's text. */
 function rulesMaker(
   model: Model,
   config: GenerationConfig,
@@ -181,7 +181,7 @@ function answerOf(
   return { text: text.slice(0, end), finishReason: "stop", tokens: tokens.length };
 }
 
-/** Where the first of some texts begins; -1 where there is none. */
+/** The first place of any of some texts; -1 if there is none. */
 function stopPlace(text: string, stop: readonly string[]): number {
   const places = stop.map((each) => text.indexOf(each)).filter((place) => place >= 0);
   return places.length === 0 ? -1 : Math.min(...places);

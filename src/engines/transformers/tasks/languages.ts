@@ -4,7 +4,7 @@ import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding, Tokenizer } from "../transformers-js.ts";
 import { columnInvalid, columnOf } from "./asked-text.ts";
 
-/** From which language a text is translated, and into which. */
+/** The source and target language of a translation. */
 export interface LanguagePair {
   source: string;
   target: string;
@@ -16,8 +16,8 @@ type LanguageOptions = Pick<
 >;
 
 /**
- * Refuses languages of a job that the model does not know, languages that are wanting, and
- * languages for a model that has no choice of them.
+ * Refuses unknown and missing languages of a job, and languages for a model without a choice of
+ * them.
  *
  * @throws SluiceError `TASK_UNUSABLE`.
  */
@@ -74,7 +74,7 @@ function languageOf(
   });
 }
 
-/** Tokens of a text in a language, and the token that an answer in the other one begins with. */
+/** Tokens of a text in a language, and the first token of an answer in the other one. */
 export function encodeForTranslation(
   text: string,
   { source, target }: LanguagePair,

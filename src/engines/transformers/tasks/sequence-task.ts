@@ -11,7 +11,7 @@ import type { ModelParts, PreparedItem, TaskResult } from "./task.ts";
 
 /** Translation and summarization: an encoder reads the text, a decoder writes the answer. */
 export class SequenceTask extends TextTask<GenerationItem> {
-  /** @throws SluiceError `TASK_UNUSABLE` where the job and the model do not go together. */
+  /** @throws SluiceError `TASK_UNUSABLE` if the job does not fit the model. */
   constructor(parts: ModelParts, options: TransformersModelOptions) {
     super(parts, options);
     if (options.task === "translation") assertLanguages(options, parts.tokenizer);

@@ -7,7 +7,7 @@ import { readWav, resampled } from "../wav.ts";
 import { soundOf } from "./asked-text.ts";
 import { type PreparedItem, type Task, type TaskResult, valueAnswer } from "./task.ts";
 
-/** Whisper hears this much at once; longer recordings are heard in pieces that overlap. */
+/** Whisper's window; longer recordings are processed in overlapping pieces. */
 const pieceSeconds = 30;
 const overlapSeconds = 5;
 

@@ -11,22 +11,22 @@ export interface ModelParts {
   makeTensor: MakeTensor;
 }
 
-/** A row as a task computes it, and what it takes of a batch. */
+/** A row in a task's form, and its share of a batch. */
 export interface PreparedItem<Item> {
   item: Item;
   cost: BatchCost;
 }
 
-/** What a task says to one row. */
+/** A task's result for one row. */
 export interface TaskResult {
   answers: Answer[];
   promptTokens: number;
 }
 
-/** What a model does, over batches. */
+/** A task of a model, over batches. */
 export interface Task<Item> {
   /**
-   * Reads what is asked and makes tokens of it.
+   * Reads and tokenizes a request.
    *
    * @throws SluiceError of the row.
    */
@@ -44,7 +44,7 @@ export function valueAnswer(value: Json): Answer {
 /** Significant decimal digits that a 32-bit float holds. */
 const floatDigits = 8;
 
-/** A 32-bit float as a number that is written with the digits that it holds, and no more. */
+/** A 32-bit float as a number with exactly its own significant digits. */
 export function shortNumber(value: number): number {
   if (value === 0 || !Number.isFinite(value)) return value === 0 ? 0 : value;
   const scale = 10 ** (floatDigits - 1 - Math.floor(Math.log10(Math.abs(value))));

@@ -14,13 +14,13 @@ import {
   valueAnswer,
 } from "./task.ts";
 
-/** A text, and for each label the text beside the sentence that says so. */
+/** A text, and for each label the text beside the label's sentence. */
 export interface LabelledItem {
   labels: readonly string[];
   pairs: readonly Encoding[];
 }
 
-/** Chooses among labels that the model was not trained for, by whether each would follow. */
+/** Chooses among new labels by whether each label's sentence would follow from the text. */
 export class ZeroShotTask extends TextTask<LabelledItem> {
   readonly #classes: { entailment: number; contradiction: number };
 
@@ -92,7 +92,7 @@ export class ZeroShotTask extends TextTask<LabelledItem> {
   }
 }
 
-/** Which classes of the model say that a sentence follows from the other, and that it cannot. */
+/** The classes of the model for "follows" and for "contradicts". */
 function classesOf({ label2id = {} }: ModelConfig): { entailment: number; contradiction: number } {
   const byName = new Map(
     Object.entries(label2id).map(([label, id]) => [label.toLowerCase(), Number(id)]),
