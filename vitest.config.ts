@@ -13,6 +13,12 @@ const modelTests = ["llama*", "openvino", "recipes"].map(
 /** Builds the server of the tests of object stores where it is not there, if Go is. */
 const s3Server = "./scripts/versitygw.ts";
 
+/** Installs Slurm for the tests of its backend where it is not there, if apt can. */
+const slurm = "./scripts/slurm.ts";
+
+/** Makes a Python with Ray for the tests of its backend where it is not there. */
+const ray = "./scripts/ray.ts";
+
 /** Packs and installs the package, which tests that start programs start. */
 const packed = "./test/packed-package.ts";
 
@@ -89,7 +95,7 @@ export default defineConfig({
         name: "integration",
         include: ["test/integration/**/*.test.ts"],
         exclude: modelTests,
-        setup: [s3Server, packed],
+        setup: [s3Server, slurm, ray, packed],
         timeoutMs: 600_000,
         // They wait for programs and for time to pass: two of them leave the cores half idle.
         group: 1,

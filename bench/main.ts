@@ -9,6 +9,7 @@ import { benchCsv } from "./csv.ts";
 import { benchEmbeddings } from "./embeddings.ts";
 import { benchHttp } from "./http.ts";
 import { installPackage } from "./installed-package.ts";
+import { benchJoining } from "./joining.ts";
 import { benchLatency } from "./latency.ts";
 import { benchLlama } from "./llama.ts";
 import { benchLlamaServer } from "./llama-server.ts";
@@ -18,6 +19,7 @@ import { benchOpenvino } from "./openvino.ts";
 import { benchOverlap } from "./overlap.ts";
 import { benchParquet } from "./parquet.ts";
 import { benchPrefix } from "./prefix.ts";
+import { benchRay, benchRayHosts } from "./ray.ts";
 import { benchRefusals } from "./refusals.ts";
 import type { BenchResult } from "./result.ts";
 import { benchResume } from "./resume.ts";
@@ -49,6 +51,9 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   batching: benchBatching,
   overlap: benchOverlap,
   embeddings: benchEmbeddings,
+  joining: benchJoining,
+  ray: benchRay,
+  "ray-hosts": benchRayHosts,
 };
 
 const usage = `npm run bench -- [NAME …] [options]

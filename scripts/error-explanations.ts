@@ -109,11 +109,19 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "When an engine dies, its rows are asked again, ever fewer at a time, until the guilty one stands alone. A row that ended its engine three times alone is given up; its neighbours are answered. A worker that Sluice itself ended does not count. One that a person or the system ended (`kill -9`, full memory) cannot be told from one that its row ended: `sluice retry` asks such a row again.",
   ROW_STALLS_WORKER:
     "A predictor, a program or a stage did not answer within `timeoutMs`, or a worker said nothing for `workers.maxSilenceMs`: an endless loop, most often. It was ended, and its rows were asked again, ever fewer at a time, until the guilty one stood alone and did so three times. Its neighbours are answered. `sluice retry` asks the row again.",
+  COMMAND_INVALID:
+    "A row of engine `program` is not a command: `cmds` and `args` are lists of texts, `env` is an object of texts, and without a command in the job a row needs `cmds`. The task fails alone.",
+  PROGRAM_FAILED:
+    "The program of a task ended with another exit code than 0, or by a signal, in each of its tries. The message has the code and the last line of its output.",
+  PROGRAM_TIMED_OUT:
+    "The program of a task ran longer than `model.timeoutMs` in each of its tries. It got SIGTERM and, 2 s later, SIGKILL, with everything that it had started.",
+  MOUNT_FAILED:
+    "Objects of a mount could not be copied to the machine before a program, or its files to the store after it, or they had another size or hash there.",
   FAKE_FAILURE: "`model.failures` or `model.failureRate` asked for this failure.",
   ENGINE_STALLED:
     "A predictor, a program or a stage did not answer a batch within `timeoutMs`, or a worker said nothing for `workers.maxSilenceMs`. It is ended and started again. Nothing is lost: its rows are asked again, with care.",
   ENGINE_DIED:
-    "The process that runs the model ended. It is started again and its rows are asked again; this code is only seen when that did not help.",
+    "The process that runs the model, or its worker, ended. It is started again and its rows are sent again. An event `worker-end` shows the code each time; a run ends with it only when that did not help.",
   ENGINE_START_FAILED:
     "The engine's process could not load its package or the model. The cause is in the message; the run stops at once, for no row could be answered.",
   ENGINE_MISSING:
@@ -160,6 +168,26 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   TASK_FAILED: "The worker of a task died or failed in each of its `tasks.maxRetries` extra tries.",
   RUN_OPEN:
     "What was asked needs a finished run: every task committed, or the run sealed. The message says which tasks are open, as `sluice worker DIR --tasks` takes them.",
+  SCHEDULER_MISSING:
+    "A backend uses the scheduler's own client, such as `sbatch` and `squeue`, and it is not on `PATH`. Nothing was submitted. `sluice status` works without it.",
+  SCHEDULER_REFUSED:
+    "The scheduler's client ended with an error, which the message repeats: an unknown partition, a limit of the account, a controller that does not answer.",
+  DIRECTORY_NOT_SHARED:
+    "Workers run on other machines, and the folder of the run or of its input is on a disk of this one. Nothing was planned.",
+  WORKERS_GONE:
+    "Tasks are open, and every worker that was submitted has ended. The message names the workers that did not end well. What is committed is kept, and so are the answers of open tasks.",
+  RAY_MISSING:
+    "`backend: ray` joins the cluster by a Python program, and `python3`, or the Python of `ray.python`, is missing or lacks the package `ray`.",
+  RAY_UNREACHABLE:
+    "The cluster at `ray.address` (default: `RAY_ADDRESS`, else the cluster of this machine) does not answer. Nothing was planned.",
+  RAY_SETUP_FAILED:
+    "Ray could not prepare its nodes: `ray.runtimeEnv` cannot be built there, or nodes lack Sluice and `ray.software` is `installed`.",
+  RAY_BRIDGE_DIED:
+    "The process between this one and the cluster has ended: it was killed, or Ray ended it because the head of the cluster is gone. Answers that were journaled are kept.",
+  CLUSTER_FULL:
+    "For `ray.maxRoomWaitMs`, fewer than `workers.min` workers found room, and others waited. What is done is kept.",
+  RUN_DETACHED:
+    "The scheduler's workers continue, and the last one seals the run. This process does not wait for them.",
   COORDINATOR_LIVES:
     "One process at a time rules a run. The one that does is still alive, on this host or another.",
   COORDINATOR_LOST:

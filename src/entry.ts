@@ -24,7 +24,7 @@ export function entryUrl(name: EntryName): URL {
  * The place of a file of this package that is not a program, by its path from the root of the
  * package. The build keeps this module one folder below the root, where it is in the sources.
  */
-export function packageFile(path: "package.json" | "schema/job.json" | "python"): URL {
+export function packageFile(path: "." | "package.json" | "schema/job.json" | "python"): URL {
   return new URL(`../${path}`, import.meta.url);
 }
 

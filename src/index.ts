@@ -76,7 +76,7 @@ export {
 export { type ErrorPlace, type ErrorRecord, SluiceError } from "./foundation/errors.ts";
 export type { ExactJson, ExactRow, LongNumbers } from "./foundation/exact-json.ts";
 export type {
-  GenerationParameters,
+  SamplingParameters,
   TextMessage,
   TooLongPolicy,
   Usage,

@@ -125,7 +125,7 @@ export const enginesMutations: readonly Mutation[] = [
     file: "src/engines/llama/sampling.ts",
     text: "tokens.slice(-penaltyWindowTokens)",
     replacement: "tokens.slice(0, penaltyWindowTokens)",
-    tests: ["test/engines/llama/generation.test.ts", "test/engines/llama/scheduler.test.ts"],
+    tests: ["test/engines/llama/decoding.test.ts", "test/engines/llama/scheduler.test.ts"],
   },
   {
     what: "an endpoint of little weight holds as many requests as any other",

@@ -246,20 +246,20 @@ export const runMutations: readonly Mutation[] = [
   {
     what: "the death of an engine costs its rows a try",
     file: "src/run/execute/executor.ts",
-    text: "job.forgetTry(at);",
+    text: "work.forgetTry(at);",
     replacement: "",
     tests: ["test/run/execute/executor-deaths.test.ts"],
   },
   {
     what: "of two failures of a row the later one is told",
-    file: "src/run/execute/row-job.ts",
+    file: "src/run/execute/row-work.ts",
     text: "this.failure ??= error;",
     replacement: "this.failure = error;",
     tests: ["test/run/execute/executor-answers.test.ts"],
   },
   {
     what: "a row that failed before it was rendered counts no requests",
-    file: "src/run/execute/row-job.ts",
+    file: "src/run/execute/row-work.ts",
     text: "planned: this.requests.length || promptSet.names.length,",
     replacement: "planned: this.requests.length,",
     tests: ["test/run/execute/executor-answers.test.ts"],
@@ -348,8 +348,8 @@ export const runMutations: readonly Mutation[] = [
   {
     what: "a cancel of before ends the next call",
     file: "src/run/coordinate/coordinator.ts",
-    text: "> this.#cancelsBefore) {",
-    replacement: ">= this.#cancelsBefore && this.#cancelsBefore > 0) {",
+    text: "> this.#cancelsBefore) await",
+    replacement: ">= this.#cancelsBefore && this.#cancelsBefore > 0) await",
     tests: ["test/run/coordinate/coordinator.test.ts", "test/run/cancel.test.ts"],
   },
   {

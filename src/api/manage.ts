@@ -3,7 +3,7 @@ import { storeFromEnvironment } from "../data/s3/store-options.ts";
 import { absoluteLocation } from "../data/storage/open.ts";
 import type { Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
-import { type CancelEnd, cancelRun } from "../run/cancel.ts";
+import type { CancelEnd } from "../run/cancel.ts";
 import { type Cleaning, cleanRun } from "../run/clean.ts";
 import { locateRun, type RunLocation } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
@@ -18,6 +18,7 @@ import { dependenciesFor, type PlaceOptions } from "./inspect.ts";
 import { programError } from "./program-words.ts";
 import { type RunOptions, surroundingsOf, withStart } from "./run.ts";
 import { runDependencies } from "./run-dependencies.ts";
+import { cancelAll, openScheduled } from "./scheduled-run.ts";
 import { type StartOptions, startRun } from "./start-run.ts";
 import { thisProcess } from "./this-process.ts";
 
@@ -113,15 +114,19 @@ export interface CancelOptions extends PlaceOptions {
  *
  * @returns `ended`: all have exited; `pending`: some still work after the wait; `asked`: told,
  *   without waiting; `idle`: no process was at work.
- * @throws SluiceError `NOT_A_RUN`, and the signal's reason.
+ * @throws SluiceError `NOT_A_RUN`, the signal's reason, and `SCHEDULER_MISSING` if workers of a
+ *   scheduler may still start because its client is not here.
  * @example
  * if ((await cancel("out")) === "ended") console.log("stopped; resume goes on with it");
  */
 export async function cancel(output: string, options: CancelOptions = {}): Promise<CancelEnd> {
   const { waitMs = 15_000, signal } = options;
-  return await managed(output, options, (location, dependencies) =>
-    cancelRun(dependencies, location, { waitMs, ...(signal && { signal }) }),
-  );
+  return await managed(output, options, async (location, dependencies) => {
+    const run = await openScheduled(location, dependencies, thisProcess());
+    const { end, placed } = await cancelAll(run, { waitMs, ...(signal && { signal }) });
+    if (typeof placed !== "number") throw placed;
+    return end;
+  });
 }
 
 /**

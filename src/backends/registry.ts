@@ -7,12 +7,61 @@ import { openLocal } from "./local/open.ts";
 export { engineSteps } from "./local/engine-steps.ts";
 export { openInside, openWorkers, thisMachine, workerEnvironment } from "./local/open.ts";
 
-/** Every backend, by its name in a job. */
+/** Every backend, by its name in a job. Their code is loaded with the first job that names them. */
 const backends: {
   readonly [Name in JobSpec["backend"]]: (context: BackendContext) => OpenBackend;
 } = {
   local: openLocal,
+  ray: (context) => later("ray", async () => (await import("./ray/open.ts")).openRay(context)),
+  slurm: (context) =>
+    scheduledLater("slurm", async () => (await import("./slurm/open.ts")).openSlurm(context)),
+  kubernetes: (context) =>
+    scheduledLater("kubernetes", async () =>
+      (await import("./kubernetes/open.ts")).openKubernetes(context),
+    ),
+  sky: (context) =>
+    scheduledLater("sky", async () => (await import("./sky/open.ts")).openSky(context)),
+  "code-engine": (context) =>
+    scheduledLater("code-engine", async () =>
+      (await import("./code-engine/open.ts")).openCodeEngine(context),
+    ),
 };
+
+type Load = () => Promise<OpenBackend>;
+
+/** A backend that is loaded once something is asked of it: most calls need the local one alone. */
+function later(name: string, load: Load): OpenBackend {
+  let opened: Promise<OpenBackend> | undefined;
+  const open = () => (opened ??= load());
+  return {
+    name,
+    startAhead(job) {
+      void open().then((backend) => backend.startAhead(job));
+    },
+    close() {
+      void opened?.then((backend) => backend.close());
+    },
+    check: async (...given) => (await open()).check(...given),
+    prepare: async (...given) => (await open()).prepare(...given),
+    workersFor: async (...given) => (await open()).workersFor(...given),
+    run: async (run) => (await open()).run(run),
+  };
+}
+
+function scheduledLater(name: string, load: Load): OpenBackend {
+  let opened: Promise<OpenBackend> | undefined;
+  const open = () => (opened ??= load());
+  const scheduled = async () => (await open()).scheduled!;
+  return {
+    ...later(name, open),
+    scheduled: {
+      render: async (...given) => (await scheduled()).render(...given),
+      look: async (...given) => (await scheduled()).look(...given),
+      cancel: async (...given) => (await scheduled()).cancel(...given),
+      logs: async (...given) => (await scheduled()).logs(...given),
+    },
+  };
+}
 
 /** The backends of one call, each opened when a job first names it. */
 export interface OpenBackends {

@@ -52,6 +52,26 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     load: () => import("./commands/resume.ts"),
   },
   {
+    name: "attach",
+    summary: "show a run that others carry out, to its end",
+    load: () => import("./commands/attach.ts"),
+  },
+  {
+    name: "render",
+    summary: "print what a job would send to its scheduler",
+    load: () => import("./commands/render.ts"),
+  },
+  {
+    name: "logs",
+    summary: "print what the workers of a scheduler wrote",
+    load: () => import("./commands/logs.ts"),
+  },
+  {
+    name: "fleet",
+    summary: "run many commands, each a task with its state, result code and log",
+    load: () => import("./commands/fleet.ts"),
+  },
+  {
     name: "status",
     summary: "show the state of a run",
     load: () => import("./commands/status.ts"),
@@ -120,6 +140,11 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     name: "init",
     summary: "write a first job and sample data",
     load: () => import("./commands/init.ts"),
+  },
+  {
+    name: "image",
+    summary: "build the container image of this Sluice",
+    load: () => import("./commands/image.ts"),
   },
   {
     name: "model",

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { Surroundings } from "../api/surroundings.ts";
 
 /** Signals that ask a command to stop. */
-export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
+export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP" | "SIGUSR1";
 
 /**
  * Everything that a command may use of its process. `main.ts` makes one from the real process;

@@ -10,7 +10,7 @@ import type { CliIo, StopSignal } from "./io.ts";
 import { runProgram } from "./program.ts";
 import { report } from "./report.ts";
 
-const stopSignals: readonly StopSignal[] = ["SIGINT", "SIGTERM", "SIGHUP"];
+const stopSignals: readonly StopSignal[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"];
 
 function processIo(): CliIo {
   const outputClosed = new AbortController();

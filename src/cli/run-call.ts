@@ -1,10 +1,31 @@
 import type { Command } from "commander";
 import type { StartOptions } from "../api/start-run.ts";
+import { exitCodes } from "../foundation/error-table.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import type { Logger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
+import { locateRun } from "../run/directory/locate.ts";
+import { runStorage } from "../run/directory/run-storage.ts";
 import type { RunResult } from "../run/run-job.ts";
 import type { Progress } from "../terminal/progress.ts";
 import { type CliIo, write } from "./io.ts";
 import { report } from "./report.ts";
+import { argumentOf } from "./run-target.ts";
+import type { Interruption } from "./until-signal.ts";
+
+/** Ctrl-C in a call whose workers a scheduler started. */
+export function interruptionOf({ name }: { name: string }, logger: Logger): Interruption {
+  const cancel = (stop: AbortController) => {
+    logger.log("info", `stopping: the workers at ${name} write what they have and end`);
+    stop.abort(new SluiceError("RUN_CANCELED"));
+  };
+  return {
+    question: `stop the workers at ${name} as well?`,
+    stop: cancel,
+    leave: (stop) => stop.abort(new SluiceError("RUN_DETACHED")),
+    interrupt: cancel,
+  };
+}
 
 /** How a call of `run`, `resume` or `retry` ended; the code is that of a signal. */
 export interface EndedCall {
@@ -36,13 +57,13 @@ export function withCallFlags(command: Command, setDescription: string): Command
  * The common part of every command that carries out a run; it listens to signals from its start.
  */
 export function startOptions(
-  call: Pick<StartOptions, "backendOf" | "dependencies" | "signal" | "install">,
+  call: Pick<StartOptions, "backendOf" | "dependencies" | "signal" | "install" | "isDetached">,
   { logger, onEvent, onStep }: Progress,
   listen: () => void,
 ): StartOptions {
-  const { backendOf, dependencies, signal, install } = call;
+  const { backendOf, dependencies, signal, install, isDetached = false } = call;
   return {
-    ...{ backendOf, dependencies, signal, install, logger, onStep },
+    ...{ isDetached, backendOf, dependencies, signal, install, logger, onStep },
     onEvent(event) {
       if (event.type === "run-start") listen();
       onEvent(event);
@@ -61,6 +82,8 @@ export async function endCall(
   io: CliIo,
 ): Promise<void> {
   const { summary, error, wasSealed } = result;
+  if (error?.code === "RUN_DETACHED")
+    return await tellDetached(summary, exitCode, dependencies, io);
   if (error) report(error, io);
   if (io.isOutputTerminal && !options.json) {
     const { summaryLines, summaryFacts } = await import("./summary-view.ts");
@@ -72,6 +95,31 @@ export async function endCall(
     await write(io, `${JSON.stringify(summary)}\n`);
   }
   io.setExitCode(exitCode ?? result.exitCode);
+}
+
+/** Says how to come back to a run that goes on without this process. */
+async function tellDetached(
+  { output, run_id }: RunResult["summary"],
+  exitCode: number | undefined,
+  { openStorage }: RunDependencies,
+  io: CliIo,
+): Promise<void> {
+  const run = argumentOf(output, io);
+  const commands = [
+    [`sluice attach ${run}`, "shows it live, to its end"],
+    [`sluice status ${run}`, "shows its state"],
+    [`sluice cancel ${run}`, "stops it"],
+  ];
+  const width = Math.max(...commands.map(([command]) => command!.length));
+  const lines = commands.map(([command, what]) => `  ${command!.padEnd(width)}  ${what}\n`);
+  const { readSubmissions } = await import("../run/submissions.ts");
+  const storage = runStorage(openStorage(locateRun(output).directory));
+  const { scheduler, id } = (await readSubmissions(storage)).at(-1) ?? {};
+  if (io.isOutputTerminal) await write(io, `run ${run_id} continues as ${scheduler} ${id}\n`);
+  else io.stderr.write(lines.join(""));
+  const line = `${JSON.stringify({ run_id, output, scheduler, submission: id })}\n`;
+  await write(io, io.isOutputTerminal ? lines.join("") : line);
+  io.setExitCode(exitCode ?? exitCodes.ok);
 }
 
 function tellPlace(

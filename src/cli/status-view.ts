@@ -144,6 +144,7 @@ function taskLines(tasks: readonly TaskStatus[], columns: number): string[] {
 }
 
 function workerLines(workers: readonly WorkerStatus[], columns: number): string[] {
+  const isPlaced = workers.some(({ scheduler }) => scheduler !== undefined);
   const set = [
     { title: "worker" },
     { title: "status" },
@@ -151,14 +152,16 @@ function workerLines(workers: readonly WorkerStatus[], columns: number): string[
     { title: "pid", align: "right" as const },
     { title: "engine" },
     { title: "device" },
+    ...(isPlaced ? [{ title: "scheduler" }] : []),
   ];
-  const rows = workers.map(({ id, state, host, pid, engine, device }) => [
+  const rows = workers.map(({ id, state, host, pid, engine, device, scheduler }) => [
     id,
     state,
     host,
     String(pid),
     engine,
     device,
+    ...(isPlaced ? [scheduler ?? ""] : []),
   ]);
   return table(set, rows, columns);
 }

@@ -11,8 +11,8 @@ import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
 
 /**
- * Runs a model: in process, over HTTP, or your own class. An engine batches inside; the caller only
- * keeps at most `capacity` requests in flight.
+ * Runs a model: in this process, in one of its own, or over HTTP. An engine batches inside; the
+ * caller only keeps at most `capacity` requests in flight.
  */
 export interface Engine {
   readonly name: string;
@@ -112,6 +112,44 @@ export interface TokenizedPrompts {
   prompts: readonly (PromptTokens | null)[];
 }
 
+/** A program of a task, as the engine that runs it names it. */
+export interface ProgramOfTask {
+  /** Place of the row in the input, from 0. */
+  row: number;
+  /** A stable id of the task. */
+  id: string;
+}
+
+/**
+ * One try of a task's program, as the floor above carries it out: the engine starts the program and
+ * knows nothing of stores.
+ */
+export interface ProgramTry {
+  /** The result of an earlier try that was staged out: the program must not run again. */
+  readonly done?: JsonObject | undefined;
+  /** The worker that tries; null outside of runs. */
+  readonly worker: string | null;
+  /** The job's mounts, and the folders of this machine with their objects. */
+  readonly mounts: readonly { path: string; place: string }[];
+  /** Adds a line to the log of the try. */
+  log(line: JsonObject): Promise<void>;
+  /**
+   * The program ended well: stages its results out.
+   *
+   * @returns the result that counts, which may be that of another process.
+   * @throws SluiceError `MOUNT_FAILED`.
+   */
+  succeed(result: JsonObject): Promise<JsonObject>;
+  /** Ends the try, in whichever way. */
+  close(): Promise<void>;
+}
+
+/** Where the programs of tasks find objects and leave logs and results. */
+export interface ProgramPlaces {
+  /** @throws SluiceError `MOUNT_FAILED` if objects cannot be staged in; errors of the store. */
+  begin(task: ProgramOfTask, signal: AbortSignal): Promise<ProgramTry>;
+}
+
 /** What engines may use of the outside world; tests pass their own. */
 export interface EngineContext {
   clock: Clock;
@@ -133,6 +171,8 @@ export interface EngineContext {
    * @param stage as in the job: `model`, `prompt`, `field` and the keys beside them.
    */
   openRowModel?(stage: JsonObject, context: EngineContext): Promise<RowModel>;
+  /** Places of the programs of engine `program`; absent outside of runs: then nothing is kept. */
+  programPlaces?: ProgramPlaces;
   /** Functions of the running program, to which stages refer by number. */
   functions?: readonly unknown[];
   /** Ends the worker process at once, as `kill -9` would (faults of the fake engine). */

@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
 import { SluiceError } from "../foundation/errors.ts";
+import { runCommand, type Spawn } from "../foundation/subprocess.ts";
 
 /**
  * The absolute path of a program: its own, or that of its name in the environment's `PATH`.
@@ -34,4 +35,31 @@ async function isProgram(path: string): Promise<boolean> {
   } catch {
     return false;
   }
+}
+
+/** Longest wait for a sign of life. */
+const lookTimeoutMs = 10_000;
+
+/**
+ * The first of several programs that works: the one that is there and whose `info` ends well.
+ *
+ * @returns otherwise what each of them said.
+ * @example
+ * await firstWorking(["podman", "docker"], environment); // { program: "docker" }
+ */
+export async function firstWorking(
+  programs: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+  spawn?: Spawn,
+): Promise<{ program: string } | { said: string }> {
+  const said: string[] = [];
+  for (const program of programs) {
+    const options = { env: environment, timeoutMs: lookTimeoutMs, ...(spawn && { spawn }) };
+    const end = await runCommand(program, ["info"], options).catch((error: Error) => error);
+    if (!(end instanceof Error) && end.code === 0) return { program };
+    const isAbsent = end instanceof Error && "code" in end && end.code === "ENOENT";
+    const text = end instanceof Error ? end.message : end.stderr.trim() || `code ${end.code}`;
+    said.push(`${program}: ${isAbsent ? "not on PATH" : text.split("\n").at(-1)}`);
+  }
+  return { said: said.join("; ") };
 }

@@ -7,6 +7,7 @@ import { openaiModel } from "./openai/options.ts";
 import { openvinoModel } from "./openvino/options.ts";
 import { pipelineModelOf } from "./pipeline/options.ts";
 import { predictorModel } from "./predictor/options.ts";
+import { programModel } from "./program/options.ts";
 import { transformersModel } from "./transformers/options.ts";
 
 const single = [
@@ -27,6 +28,7 @@ const stageModel = z.discriminatedUnion("engine", single);
 /** The model of a job: its engine, its weights, and its settings. */
 export const modelOptions = z.discriminatedUnion("engine", [
   ...single,
+  programModel,
   pipelineModelOf(stageModel),
 ]);
 

@@ -36,14 +36,13 @@ class OpenedEngine extends WrappedEngine {
     signal: AbortSignal,
     onDelta?: OnDelta,
   ): Promise<InferenceResponse> {
-    let taken: InferenceRequest;
     try {
-      taken = this.#takenOf(request);
+      const taken = this.#takenOf(request);
+      if (onDelta === undefined) return this.inner.infer(taken, signal);
+      return withDeltas(onDelta, signal, (tell) => this.inner.infer(taken, signal, tell));
     } catch (error) {
       return Promise.reject(error);
     }
-    if (onDelta === undefined) return this.inner.infer(taken, signal);
-    return withDeltas(onDelta, signal, (tell) => this.inner.infer(taken, signal, tell));
   }
 
   #takenOf(request: InferenceRequest): InferenceRequest {

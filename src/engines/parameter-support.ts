@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import {
-  type GenerationParameters,
   greedyParameters,
   leftOutParameters,
+  type SamplingParameters,
 } from "../foundation/inference.ts";
 
 const { temperature: _temperature, topP: _topP, ...refusable } = greedyParameters;
@@ -62,7 +62,7 @@ export const fullSupport: ParameterSupport = Object.freeze({
  */
 export function unsupportedParameters(
   support: ParameterSupport,
-  parameters: Pick<GenerationParameters, OptionalParameter>,
+  parameters: Pick<SamplingParameters, OptionalParameter>,
 ): Unsupported[] {
   const found: Unsupported[] = [];
   for (const [name, hint] of Object.entries(support) as [OptionalParameter, true | string][]) {

@@ -1,4 +1,4 @@
-import type { GenerationParameters, TooLongPolicy } from "../foundation/inference.ts";
+import type { SamplingParameters, TooLongPolicy } from "../foundation/inference.ts";
 import { commandDescription } from "./command/description.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { EngineDescription } from "./engine-description.ts";
@@ -12,6 +12,7 @@ import { openvinoDescription } from "./openvino/description.ts";
 import { type Unsupported, unsupportedParameters } from "./parameter-support.ts";
 import { pipelineDescription } from "./pipeline/description.ts";
 import { predictorDescription } from "./predictor/description.ts";
+import { programDescription } from "./program/description.ts";
 import { transformersDescription } from "./transformers/description.ts";
 
 /** Every engine, by its name in a job. */
@@ -26,6 +27,7 @@ const descriptions: {
   openvino: openvinoDescription,
   pipeline: pipelineDescription((model) => describeEngine(model)),
   predictor: predictorDescription,
+  program: programDescription,
   transformers: transformersDescription,
   vllm: vllmDescription,
 };
@@ -76,7 +78,7 @@ export async function openEngine(options: ModelOptions, context: EngineContext):
  */
 export function unsupportedOptions(
   options: ModelOptions,
-  parameters: GenerationParameters,
+  parameters: SamplingParameters,
   policies: Iterable<TooLongPolicy>,
 ): Unsupported[] {
   const { support, unsupportedPolicies } = describeEngine(options);

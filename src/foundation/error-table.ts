@@ -232,6 +232,25 @@ export const errorTable = Object.freeze({
     "this row kept its engine or worker from answering each time it was processed alone",
     "look at the row and the code it meets; raise model.timeoutMs if the row only takes long",
   ),
+  COMMAND_INVALID: row(
+    "a command is not valid",
+    "mend the line: see docs/fleets.md for its fields",
+  ),
+  PROGRAM_FAILED: row(
+    "the program failed",
+    "read its output with sluice fleet logs, or in the run directory; sluice retry runs it again",
+    true,
+  ),
+  PROGRAM_TIMED_OUT: row(
+    "the program took too long and was ended with its children",
+    "raise model.timeoutMs, which is the time-out of a fleet, or look at what it waits for",
+    true,
+  ),
+  MOUNT_FAILED: row(
+    "objects of a mount could not be staged",
+    "look at the store and at the names of the files",
+    true,
+  ),
   FAKE_FAILURE: row("the fake engine was told to fail", "see model.failures", true),
 
   // Engines and models
@@ -353,6 +372,56 @@ export const errorTable = Object.freeze({
     resumable,
     "the run is not finished",
     "sluice status DIR says what it lacks; the same command goes on with it",
+  ),
+  SCHEDULER_MISSING: run(
+    engineUnavailable,
+    "the program of the scheduler is not on this machine",
+    "call sluice on a login node of the cluster, or install the scheduler's client here",
+  ),
+  SCHEDULER_REFUSED: run(
+    engineUnavailable,
+    "the scheduler did not do what it was asked",
+    "mend what it names; sluice render prints what is sent to it",
+  ),
+  DIRECTORY_NOT_SHARED: run(
+    usage,
+    "workers on other machines cannot see this place",
+    "use a folder that all nodes mount, or an object store such as s3://bucket/out",
+  ),
+  WORKERS_GONE: run(
+    resumable,
+    "the scheduler has no worker left for this run",
+    "sluice logs DIR says why; the same command submits the rest again",
+  ),
+  RAY_MISSING: run(
+    engineUnavailable,
+    "there is no Python with the package ray",
+    "install it for python3 with pip, or name a Python that has it by ray.python",
+  ),
+  RAY_UNREACHABLE: run(
+    engineUnavailable,
+    "the Ray cluster cannot be reached",
+    "set ray.address or RAY_ADDRESS to the head, as head:6379; ray status shows there whether it runs",
+  ),
+  RAY_SETUP_FAILED: run(
+    engineUnavailable,
+    "nodes of the Ray cluster cannot be set up for workers",
+    "mend what it names, or install sluice-ray in the image of the nodes: see docs/backend-ray.md",
+  ),
+  RAY_BRIDGE_DIED: run(
+    resumable,
+    "the connection to the Ray cluster has ended, and all workers with it",
+    "what is done is kept; the same command continues",
+  ),
+  CLUSTER_FULL: run(
+    resumable,
+    "the cluster has no room for enough workers",
+    "the same command continues later; workers.min and ray.maxRoomWaitMs say when a run gives up",
+  ),
+  RUN_DETACHED: run(
+    resumable,
+    "the run continues without this process",
+    "sluice attach DIR shows it; sluice cancel DIR stops it",
   ),
   COORDINATOR_LIVES: run(
     resumable,

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Clock } from "./clock.ts";
 import { type Random, randomInteger } from "./random.ts";
 
@@ -27,4 +28,31 @@ export function sortableId(clock: Clock, random: Random): string {
  */
 export function runIdAt(epochMs: number): string {
   return `${new Date(epochMs).toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
+}
+
+/** A new random UUID (version 4). */
+export function randomUuid(random: Random): string {
+  const bytes = Uint8Array.from({ length: 16 }, () => randomInteger(random, 256));
+  return uuidOf(bytes, 4);
+}
+
+/**
+ * The UUID of a name (version 5): the same name below the same UUID always has the same one.
+ *
+ * @example
+ * nameUuid("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "www.example.com");
+ * // "2ed6657d-e927-568b-95e1-2665a8aea6a2"
+ */
+export function nameUuid(below: string, name: string): string {
+  const space = Buffer.from(below.replaceAll("-", ""), "hex");
+  const digest = createHash("sha1").update(space).update(name).digest();
+  return uuidOf(digest.subarray(0, 16), 5);
+}
+
+function uuidOf(bytes: Uint8Array, version: number): string {
+  const marked = Uint8Array.from(bytes);
+  marked[6] = (marked[6]! & 0x0f) | (version << 4);
+  marked[8] = (marked[8]! & 0x3f) | 0x80;
+  const hex = Buffer.from(marked).toString("hex");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }

@@ -58,7 +58,7 @@ export type ToolChoice =
  * How an answer is sampled. Values are final when an engine gets them; an optional one that is
  * absent has the default that it names.
  */
-export interface GenerationParameters {
+export interface SamplingParameters {
   /**
    * Most tokens of an answer; with `maxLength`, a bound that no answer reaches. If the job does not
    * set it (`explicit`), it is the engine's default and servers do not get it.
@@ -237,7 +237,7 @@ export interface InferenceRequest {
   prompt?: string;
   /** Tokens that the engine's `tokenize` made of these words, so that it need not repeat that. */
   tokens?: PromptTokens;
-  parameters: GenerationParameters;
+  parameters: SamplingParameters;
   /**
    * What to do if the prompt is too long. Only an engine that counts tokens can cut. Default
    * `fail`.
@@ -304,7 +304,7 @@ export interface TokenAlternative {
 
 /**
  * One token of an answer and the likeliest tokens at its place, likeliest first: as many as
- * `GenerationParameters.logprobs` says. The token itself is among them only if it was that likely.
+ * `SamplingParameters.logprobs` says. The token itself is among them only if it was that likely.
  */
 export interface TokenLogprob extends TokenAlternative {
   alternatives: readonly TokenAlternative[];

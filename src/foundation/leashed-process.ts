@@ -55,7 +55,7 @@ const keeper = `
 trap "" TERM HUP INT
 exec 5<&0 </dev/null
 { trap - TERM HUP INT; exec "$@"; } <&5 3<&- 5<&- & program=$!
-exec 5<&- 4<&- >/dev/null
+exec 5<&- 4<&- >/dev/null 2>&1
 { while read -r signal; do kill -"$signal" "$program"; done <&3; kill -KILL 0; } 2>/dev/null &
 wait "$program"
 echo "$?" >&3
@@ -90,13 +90,16 @@ export function startLeashed(
   // Writing to a program that has ended fails; `ended` reports the end.
   leash.on("error", () => {});
   child.stdin.on("error", () => {});
+  const ended = endOf(child, leash, options.clock);
+  // If the keeper itself was killed, nothing else ends what it kept.
+  void ended.then(() => leash.destroy());
   return {
     pid: child.pid,
     stdin: child.stdin,
     stdout: child.stdout,
     stderr: child.stderr,
     channel: (child.stdio[leashChannelDescriptor] as Duplex | null | undefined) ?? undefined,
-    ended: endOf(child, leash, options.clock),
+    ended,
     terminate: () => void leash.write("TERM\n"),
     kill: () => void leash.destroy(),
   };

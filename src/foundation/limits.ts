@@ -89,7 +89,6 @@ export const limits = Object.freeze({
   /** Tasks that one worker holds open at once. */
   maxOpenTasks: 64,
   /**
-   * Tasks opened only because the rows of the others will not last. Each takes 20 MB if rows are
    * Open tasks of a worker of which no row is at the engine yet. Each takes 20 MB if rows are
    * short, and a second one saves little time.
    */
@@ -202,10 +201,14 @@ export const limits = Object.freeze({
   serverHealthTimeoutMs: 5000,
   /** Time that a managed server has to stop; less than its worker has. */
   serverStopGraceMs: 5000,
+  /** How long a run waits for room on a full cluster before it gives up, resumable. */
+  maxRoomWaitMs: 900_000,
   /** Time that a worker may take until it is ready; a model may have to be loaded. */
   workerReadyTimeoutMs: 600_000,
   /** Time that a worker has to flush and stop. */
   stopGraceMs: 10_000,
+  /** How long a scheduler that gives no notice waits for workers that were told to leave. */
+  maxLeaveMs: 20_000,
   /** The same for a worker that lost its coordinator: all has ended 10 s after the loss. */
   orphanGraceMs: 5000,
   /** A ready worker that sends nothing for this long hangs, and is killed. */
@@ -216,6 +219,8 @@ export const limits = Object.freeze({
   progressIntervalMs: 500,
   /** … and between two run-progress events. */
   runProgressIntervalMs: 5000,
+  /** Silence of a joining worker's heartbeat after which others take its tasks. */
+  maxHeartbeatSilenceMs: 10_000,
   /** Interval between two heartbeats of a worker or coordinator. */
   heartbeatIntervalMs: 2000,
   /** How long a coordinator on another machine is watched before it counts as dead. */

@@ -14,6 +14,8 @@ export interface CommandOptions {
   cwd?: string;
   /** The child is killed after this long; default: never. */
   timeoutMs?: number;
+  /** How much of each stream is returned; default `limits.maxCommandOutputBytes`. */
+  maxOutputBytes?: number;
   /** Called for each line that the child writes to stdout or stderr. */
   onLine?: (line: string) => void;
   /** Kills the child when aborted; the promise then rejects with its reason. */
@@ -25,7 +27,7 @@ export interface CommandOptions {
 export interface CommandResult {
   /** Exit code; null when a signal ended it. */
   code: number | null;
-  /** The last `limits.maxCommandOutputBytes` characters of each stream. */
+  /** The last `maxOutputBytes` characters of each stream. */
   stdout: string;
   stderr: string;
   /** True when `timeoutMs` ran out. */
@@ -46,6 +48,7 @@ export function runCommand(
   options: CommandOptions = {},
 ): Promise<CommandResult> {
   const { cwd, timeoutMs, onLine, signal } = options;
+  const { maxOutputBytes = limits.maxCommandOutputBytes } = options;
   const spawnOptions: SpawnOptions = {
     cwd,
     env: options.env as NodeJS.ProcessEnv | undefined,
@@ -56,8 +59,8 @@ export function runCommand(
   };
   return new Promise((resolve, reject) => {
     const child = (options.spawn ?? spawn)(command, args, spawnOptions);
-    const stdout = keepTail(child.stdout!, onLine);
-    const stderr = keepTail(child.stderr!, onLine);
+    const stdout = keepTail(child.stdout!, maxOutputBytes, onLine);
+    const stderr = keepTail(child.stderr!, maxOutputBytes, onLine);
     // The timeout of `spawn` would keep a program that failed to start waiting until it runs out.
     const cancelKill =
       timeoutMs === undefined
@@ -75,12 +78,16 @@ export function runCommand(
   });
 }
 
-function keepTail(stream: Readable, onLine?: (line: string) => void): () => string {
+function keepTail(
+  stream: Readable,
+  maxBytes: number,
+  onLine?: (line: string) => void,
+): () => string {
   let tail = "";
   let line = "";
   stream.setEncoding("utf8");
   stream.on("data", (text: string) => {
-    tail = (tail + text).slice(-limits.maxCommandOutputBytes);
+    tail = (tail + text).slice(-maxBytes);
     if (onLine === undefined) return;
     const lines = (line + text).split(/\r?\n|\r/);
     line = lines.pop()!.slice(-limits.maxCommandOutputBytes);

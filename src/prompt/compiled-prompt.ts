@@ -1,6 +1,6 @@
 import { SluiceError } from "../foundation/errors.ts";
 import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
-import type { GenerationParameters, InferenceResponse } from "../foundation/inference.ts";
+import type { InferenceResponse, SamplingParameters } from "../foundation/inference.ts";
 import type { Json } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { type AnswerForm, compileAnswerForm, jobInvalid } from "./answer-form.ts";
@@ -31,7 +31,7 @@ export class CompiledPrompt implements KeepablePrompt {
   /** The form that answers must have, if the job sets one. */
   readonly form: AnswerForm | undefined;
   readonly #key: string;
-  readonly #parameters: GenerationParameters;
+  readonly #parameters: SamplingParameters;
   readonly #onTooLong: PromptOptions["onTooLong"];
   readonly #returnFullText: boolean;
   readonly #content: PromptContent;
@@ -50,7 +50,7 @@ export class CompiledPrompt implements KeepablePrompt {
     name: string,
     key: string,
     options: PromptToCompile,
-    parameters: GenerationParameters,
+    parameters: SamplingParameters,
     returnFullText: boolean,
   ) {
     this.name = name;

@@ -1,9 +1,9 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { writtenRow } from "../foundation/exact-json.ts";
 import type {
-  GenerationParameters,
   InferenceRequest,
   InferenceResponse,
+  SamplingParameters,
 } from "../foundation/inference.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
 import { type AnswerForm, jobInvalid, withComplaint } from "./answer-form.ts";
@@ -72,7 +72,7 @@ export interface PromptSetSpec {
   /** The schema of `prompt`, if `prompt` itself has none. */
   schema?: JsonObject | undefined;
   prompts?: Record<string, PromptOptions>;
-  generation: GenerationParameters & { returnFullText?: boolean };
+  generation: SamplingParameters & { returnFullText?: boolean };
 }
 
 /**

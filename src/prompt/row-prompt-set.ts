@@ -1,5 +1,5 @@
 import { type LongNumbers, numbersAsTexts, writtenRow } from "../foundation/exact-json.ts";
-import type { Answer, GenerationParameters } from "../foundation/inference.ts";
+import type { Answer, SamplingParameters } from "../foundation/inference.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
 import { changedPromptSet, type PromptSet } from "./prompt-set.ts";
 import type { RowRequest } from "./row-request.ts";
@@ -12,10 +12,7 @@ import type { RowRequest } from "./row-request.ts";
  * @example
  * rowPromptSet(parameters).requests({ id: 7 }, 0)[0].row; // { id: 7 }
  */
-export function rowPromptSet(
-  parameters: GenerationParameters,
-  longNumbers?: LongNumbers,
-): PromptSet {
+export function rowPromptSet(parameters: SamplingParameters, longNumbers?: LongNumbers): PromptSet {
   const names = ["row"];
   const shared = Object.freeze({ ...parameters });
   const answer: PromptSet["answer"] = (_requests, [response]) => {

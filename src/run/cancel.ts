@@ -1,5 +1,6 @@
 import { sleep } from "../foundation/clock.ts";
 import { sortableId } from "../foundation/ids.ts";
+import { limits } from "../foundation/limits.ts";
 import { requestCancel } from "./coordinate/coordinator.ts";
 import { lookAtLives, type RunLives } from "./coordinate/lives.ts";
 import type { RunDependencies } from "./dependencies.ts";
@@ -21,6 +22,8 @@ export type CancelEnd =
 export interface CancelOptions {
   /** Longest wait for the end; 0 = no wait. */
   waitMs: number;
+  /** Time for requests in flight; default `limits.stopGraceMs`. */
+  graceMs?: number;
   /** Called with the processes at work, once they were asked to stop. */
   onAsked?(lives: RunLives): void;
   signal?: AbortSignal;
@@ -37,14 +40,14 @@ const lookIntervalMs = 300;
 export async function cancelRun(
   { clock, random, processes, openStorage }: RunDependencies,
   { directory }: RunLocation,
-  { waitMs, onAsked, signal }: CancelOptions,
+  { waitMs, graceMs, onAsked, signal }: CancelOptions,
 ): Promise<CancelEnd> {
   const storage = runStorage(openStorage(directory));
   await readPlan(storage);
   const look = () => lookAtLives(storage, { clock, processes, ...(signal && { signal }) });
   const lives = await look();
   if (!isAtWork(lives)) return "idle";
-  await requestCancel(storage, sortableId(clock, random));
+  await requestCancel(storage, sortableId(clock, random), graceMs);
   onAsked?.(lives);
   if (waitMs === 0) return "asked";
   const start = clock.monotonic();
@@ -53,6 +56,21 @@ export async function cancelRun(
     if (!isAtWork(await look())) return "ended";
   }
   return "pending";
+}
+
+/** Resolves once no worker of a run is at work any more, or after the longest time for that. */
+export async function workersLeft(
+  { clock, processes, openStorage }: RunDependencies,
+  { directory }: RunLocation,
+  signal?: AbortSignal,
+): Promise<void> {
+  const storage = runStorage(openStorage(directory));
+  const start = clock.monotonic();
+  while (clock.monotonic() - start < limits.maxLeaveMs) {
+    const { workers } = await lookAtLives(storage, { clock, processes, ...(signal && { signal }) });
+    if (!workers.some(({ lives }) => lives)) return;
+    await sleep(clock, lookIntervalMs, signal);
+  }
 }
 
 function isAtWork({ coordinator, workers }: RunLives): boolean {

@@ -10,6 +10,7 @@ import type { RunDependencies } from "./dependencies.ts";
 import {
   attemptPaths,
   attemptPrefix,
+  claimPrefix,
   generationPrefix,
   outputsPrefix,
   planPathOf,
@@ -30,6 +31,7 @@ import { completeSeal } from "./seal/publish-seal.ts";
 
 const cleanedPrefixes = [
   attemptPrefix,
+  claimPrefix,
   generationPrefix,
   probePrefix,
   workerPrefix,

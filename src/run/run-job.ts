@@ -14,6 +14,7 @@ import type { RunLocation } from "./directory/locate.ts";
 import {
   type Backend,
   type BackendOf,
+  type BackendRun,
   isCancellation,
   type Preparation,
 } from "./dispatch/backend.ts";
@@ -50,6 +51,8 @@ export interface RunJobOptions {
   isExtended?: boolean;
   overwrite: boolean;
   fork: boolean;
+  /** Submits the work to the scheduler of the job's backend and ends; default false. */
+  isDetached?: boolean;
   /** Fetches engine and model before workers start, if necessary. */
   preparation: Preparation;
   onEvent(event: RunEvent): void;
@@ -109,6 +112,7 @@ export async function runJob(
   const { storage, clock } = context;
   const { processes } = dependencies;
   const present = await withSharedLimits(opened.job, context.plan.rows, backend);
+  // Workers read this job from the coordinator's record, not from a command line.
   const coordinator = await Coordinator.lead({
     ...{ storage, clock, processes, id },
     job: present.job,
@@ -160,7 +164,7 @@ export async function withSharedLimits(
   return { job: { ...job, model }, workers, notices };
 }
 
-type CarryOutOptions = Pick<RunJobOptions, "preparation" | "onEvent" | "signal">;
+type CarryOutOptions = Pick<RunJobOptions, "preparation" | "onEvent" | "signal" | "isDetached">;
 
 /** Has the backend run the uncommitted tasks, and seals. */
 export async function carryOut(
@@ -197,7 +201,8 @@ export async function carryOut(
     const resumedRows = pending.committedRows + (end?.resumedRows ?? 0);
     const facts = { ...places, resumedRows, generatedTokens: end?.generatedTokens ?? 0 };
     if (end?.error) {
-      onEvent({ type: "run-stop", error: end.error.toJSON() });
+      const isStopped = end.error.code !== "RUN_DETACHED";
+      if (isStopped) onEvent({ type: "run-stop", error: end.error.toJSON() });
       return await stopped(context, end, { ...facts, runTimeSec: seconds() });
     }
     const manifest = await run.seal(engine);
@@ -221,9 +226,10 @@ async function dispatch(
   run: PresentRun,
   pending: Pending,
   coordinator: Coordinator,
-  { preparation, onEvent, signal }: CarryOutOptions,
+  options: CarryOutOptions & { onEvent: BackendRun["onEvent"] },
 ): Promise<{ end?: DispatchEnd; engine: Manifest["engine"] }> {
   const { context, job, backend } = run;
+  const { preparation, onEvent, signal, isDetached = false } = options;
   if (pending.tasks.length === 0) return { engine: null };
   const isWeak = context.storage.createsOnce === false;
   const commits = isWeak ? new ProposedCommits(context, coordinator) : undefined;
@@ -241,8 +247,8 @@ async function dispatch(
       if (notice !== undefined) onEvent({ type: "notice", message: notice });
       await backend.prepare(job, preparation);
     }
-    const ended = runPending(run, pending, stop, (event) => {
-      onEvent(event);
+    const ended = runPending({ ...run, isDetached }, pending, stop, (event, isStored) => {
+      onEvent(event, isStored);
       budget?.hear(event);
       commits?.hear(event);
     });
@@ -264,11 +270,13 @@ async function tellOfFirstRows(
   for (const message of notices) onEvent({ type: "notice", message });
 }
 
+type DetachableRun = PresentRun & { isDetached: boolean };
+
 async function runPending(
-  { context, location, job, backend, workers, totalRows }: PresentRun,
+  { context, location, job, backend, workers, totalRows, isDetached }: DetachableRun,
   pending: Pending,
   signal: AbortSignal,
-  onEvent: (event: RunEvent) => void,
+  onEvent: BackendRun["onEvent"],
 ): Promise<{ end: DispatchEnd; engine: Manifest["engine"] }> {
   let engine: Manifest["engine"] = null;
   const end = await backend.run({
@@ -278,28 +286,30 @@ async function runPending(
     tasks: pending.tasks,
     rowsOf: pending.rowsOf,
     workers,
+    isDetached,
     maxFailedRows: failedRowsAllowed(job, { rows: totalRows }),
     failedBefore: await failedBefore(context, job, pending.committed),
-    onEvent: (event) => {
+    onEvent: (event, isStored) => {
       if (event.type === "worker-start") engine = { name: event.engine, choices: event.choices };
       // An engine may continue to adjust its settings, such as the limit of requests in flight.
       const found = event.type === "task-end" ? event.choices : undefined;
       if (engine && found) engine = { ...engine, choices: found };
-      onEvent(event);
+      onEvent(event, isStored);
     },
     signal,
   });
   return { end, engine };
 }
 
-interface Pending {
+export interface Pending {
   committed: ReadonlySet<number>;
   tasks: number[];
   committedRows: number;
   rowsOf(task: number): number;
 }
 
-async function pendingTasks(context: RunContext, committed: Set<number>): Promise<Pending> {
+/** The tasks without a commit. */
+export async function pendingTasks(context: RunContext, committed: Set<number>): Promise<Pending> {
   const { plan, storage } = context;
   const table = new TaskTable(storage, plan);
   const tasks: number[] = [];
@@ -321,7 +331,7 @@ async function pendingTasks(context: RunContext, committed: Set<number>): Promis
 }
 
 /** The summary of a run that stopped before its seal; counts its finished rows. */
-async function stopped(
+export async function stopped(
   context: RunContext,
   end: DispatchEnd,
   facts: { runTimeSec: number; resumedRows: number; output: string },
@@ -395,11 +405,12 @@ export function withinBudget(job: JobSpec, plan: Pick<Plan, "rows">, failed: num
   return failed <= (failedRowsAllowed(job, plan) ?? 0);
 }
 
-function codeOf(isSuccess: boolean): number {
+export function codeOf(isSuccess: boolean): number {
   return isSuccess ? exitCodes.ok : exitCodes.failedRows;
 }
 
-function placesOf(location: RunLocation, generation: number) {
+/** Absolute paths of the output and of the manifest. */
+export function placesOf(location: RunLocation, generation: number) {
   const { directory, outside, mergedFile, pattern } = location;
   const file = mergedFile ?? pattern;
   return {

@@ -29,7 +29,7 @@ describe("openBackends", () => {
       );
     }
     expect(() => backends().of({ backend: "lokal" })).toThrow(
-      'must be one of local, not "lokal"; did you mean local?',
+      'must be one of local, ray, slurm, kubernetes, sky, code-engine, not "lokal"; did you mean local?',
     );
   });
 

@@ -56,6 +56,8 @@ const job = {
 };
 const command = ["run", "-c", "job.yaml", "--json"];
 const maxCalls = 200;
+/** A row that is alone in flight at each of three kills is blamed for them, and rightly so. */
+const rowsBetweenKills = 8;
 
 /** Runs the job again and again, killing as it goes, until all the kills have been. */
 export async function runUnderKills(options: KillOptions): Promise<KillReport> {
@@ -151,6 +153,7 @@ class KilledRun {
   async #killWorkers(process: SluiceProcess): Promise<void> {
     await process.workerStarted;
     while (this.#killsLeft > 0) {
+      await this.#untilAsked(process, rowsBetweenKills);
       await this.#untilMoment(process, 500);
       if (process.hasEnded()) return;
       const { workers } = process;
@@ -174,11 +177,13 @@ class KilledRun {
    */
   async #untilMoment(process: SluiceProcess, spanMs: number): Promise<void> {
     const { far, random } = this.#options;
-    if (far && random.next() < 0.7) {
-      const before = this.#files.asked().length;
-      while (!process.hasEnded() && this.#files.asked().length === before) await pause(20);
-    }
+    if (far && random.next() < 0.7) await this.#untilAsked(process, 1);
     await pause(50 + random.next() * spanMs);
+  }
+
+  async #untilAsked(process: SluiceProcess, more: number): Promise<void> {
+    const enough = this.#files.asked().length + more;
+    while (!process.hasEnded() && this.#files.asked().length < enough) await pause(20);
   }
 
   get #killsLeft(): number {

@@ -28,8 +28,22 @@ const given: Readonly<Record<string, Json>> = {
   "model.baseUrl": "http://127.0.0.1:1/v1",
   "model.endpoints.N.baseUrl": "http://127.0.0.1:1/v1",
   "model.apiKeyEnv": "API_KEY",
+  "model.mounts.N.path": "/input",
   "model.stages.N": { kind: "select", columns: ["text"] },
   "store.endpoint": "http://127.0.0.1:1",
+  "ray.address": "head:6379",
+  "slurm.extra.N": "--exclusive",
+  ...Object.fromEntries(
+    ["namespace", "queue", "priorityClass", "serviceAccount", "imagePullSecrets.N"].map((key) => [
+      `kubernetes.${key}`,
+      "team",
+    ]),
+  ),
+  "kubernetes.volumes.N": { path: "/data", claim: "data" },
+  "kubernetes.envFrom.N": { secret: "keys" },
+  "sky.secrets.N": "HF_TOKEN",
+  "codeEngine.mounts": { "/models": "models:/llm" },
+  "slurm.timeLimit": "1-12",
   "workers.memory": "1.5G",
 };
 
@@ -100,8 +114,23 @@ const beside: readonly [beginning: string, others: JsonObject][] = [
   ["generation.earlyStopping", { generation: { numBeams: 2 } }],
   ["model.latencyMs.max", { model: { latencyMs: { min: 0.2, max: 0.8 } } }],
   ["model.latencyMs.min", { model: { latencyMs: { min: 0.2, max: 0.8 } } }],
+  ["model.array.", { model: { array: { count: 2, min: 0, max: 1 } } }],
   ["model.resources", { model: { stages: [{ kind: "select", columns: ["text"] }] } }],
   ["budget.usd", { prices: { promptUsdPerMillion: 1, completionUsdPerMillion: 1 } }],
+  ["slurm", { backend: "slurm", workers: { max: 2 } }],
+  ["ray", { backend: "ray" }],
+  ["kubernetes", { backend: "kubernetes", workers: { max: 2 }, kubernetes: { image: "i" } }],
+  ["sky", { backend: "sky", workers: { max: 2 } }],
+  ["sky.command", { sky: { software: "installed" } }],
+  [
+    "codeEngine",
+    {
+      backend: "code-engine",
+      workers: { max: 2 },
+      codeEngine: { image: "i", stateStore: "s", subnetPool: "p" },
+    },
+  ],
+  ["workers.min", { backend: "ray" }],
   ["prices.", { prices: { promptUsdPerMillion: 1, completionUsdPerMillion: 1 } }],
 ];
 
@@ -162,6 +191,13 @@ const keys = jobKeys().filter(({ environment }) => environment !== undefined);
 
 /** Texts beside keys that refuse some of their values without. */
 const needs: Readonly<Record<string, JsonObject>> = {
+  "backend slurm": { workers: { max: 2 } },
+  "backend kubernetes": { workers: { max: 2 }, kubernetes: { image: "i" } },
+  "backend sky": { workers: { max: 2 } },
+  "backend code-engine": {
+    workers: { max: 2 },
+    codeEngine: { image: "i", stateStore: "s", subnetPool: "p" },
+  },
   "input.format openai-batch": { prompt: null },
   "output.compression snappy": { output: { format: "parquet" } },
   "prompt.api transcription": { prompt: { prompt: null, file: "{{ path }}" } },

@@ -248,7 +248,7 @@ describe("sluice plan", () => {
     const { stdout } = await call(folder, "plan", ...plain, "--shard.rows", "5", "--write", "out");
     expect(stdout).toContain("23 rows in 5 tasks, 0 done");
     expect(stdout).toContain(`sluice worker ${join(folder, "out")} --tasks 0-4\n`);
-    const half = await call(folder, "worker", "out", "--share", "0/2");
+    const half = await call(folder, "worker", "out", "--share", "0/2", "--no-help");
     expect(half.exitCode).toBeUndefined();
     expect((await call(folder, "status", "out")).stdout).toContain("3 successful");
     const again = await call(folder, "plan", ...plain, "--write", "out", "--json");

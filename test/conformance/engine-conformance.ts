@@ -4,10 +4,10 @@ import { type ErrorCode, errorTable } from "../../src/foundation/error-table.ts"
 import type { SluiceError } from "../../src/foundation/errors.ts";
 import {
   type AnswerDelta,
-  type GenerationParameters,
   greedyParameters,
   type InferenceRequest,
   type InferenceResponse,
+  type SamplingParameters,
   type SlottedLine,
 } from "../../src/foundation/inference.ts";
 import { candidateSpans } from "../../src/foundation/spans.ts";
@@ -35,7 +35,7 @@ export interface EngineUnderTest {
  */
 export type MakeEngine = (needs: { isSlow: boolean }) => Promise<EngineUnderTest>;
 
-const parameters: GenerationParameters = {
+const parameters: SamplingParameters = {
   ...greedyParameters,
   maxNewTokens: 8,
   seed: 7,

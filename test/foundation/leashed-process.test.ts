@@ -50,6 +50,14 @@ describe("startLeashed", () => {
     expect((await start("exit", "3").ended).code).toBe(127);
   });
 
+  it("ends the program and its children when the shell beside it is killed", async () => {
+    const program = node(stubborn);
+    const [line] = await once(program.stdout, "data");
+    process.kill(program.pid!, "SIGKILL");
+    expect(await program.ended).toEqual({ how: "signal SIGKILL", code: null });
+    await untilGone(pidsIn(line));
+  });
+
   it("says which signal ended it, and why it could not be started", async () => {
     const killed = await node("process.kill(process.pid, 'SIGSEGV')").ended;
     expect(killed).toEqual({ how: "signal SIGSEGV", code: null });

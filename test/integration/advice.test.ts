@@ -21,6 +21,19 @@ const met = new Set<string>();
 const elsewhere: Record<string, string> = {
   "sluice engine measure finds the fastest engine of this machine":
     "test/integration/openvino.test.ts does it, and takes what it advises",
+  "sluice attach DIR shows it; sluice cancel DIR stops it":
+    "test/integration/slurm.test.ts detaches, attaches and cancels",
+  "left; the run continues: sluice attach …\n": "likewise",
+  "sluice attach …": "likewise",
+  "sluice cancel …": "likewise",
+  "sluice status …": "likewise",
+  "sluice …": "the comment by which the jobs of a run are found at Slurm",
+  "sluice logs DIR says why; the same command submits the rest again":
+    "test/peers/slurm-losses.test.ts does both",
+  "sluice logs … says why; the same command submits the rest again": "likewise",
+  "sluice logs … --share …": "likewise",
+  "mend what it names; sluice render prints what is sent to it":
+    "test/integration/slurm.test.ts prints it",
   "sluice results …": "test/integration/terminal.test.ts carries out what a summary names",
   "sluice results … --failed": "likewise",
   "sluice retry … --where finish_reason=length --set …":
@@ -58,6 +71,23 @@ const elsewhere: Record<string, string> = {
   "read its failed rows (sluice results --failed), and run those as a dataset of their own; ":
     "test/integration/dataset.test.ts does it",
   "write the rows to a file, or pipe them into sluice run": "every run here reads a file",
+  "Run 'sluice fleet get …' to check the fleet status.":
+    "test/integration/fleet-recipes.test.ts calls it as it is printed",
+  "Run 'sluice fleet task list …' to retrieve a list of tasks.": "likewise",
+  "Run 'sluice fleet worker list …' to retrieve a list of provisioned workers.": "likewise",
+  "cancel it first: sluice fleet cancel --name …":
+    "test/integration/fleet.test.ts meets it, and cancels fleets",
+  "read its output with sluice fleet logs, or in the run directory; sluice retry runs it again":
+    "test/integration/fleet.test.ts does both",
+  "sluice fleet add --name … gives it more tasks; or take another --name":
+    "test/integration/fleet.test.ts adds tasks",
+  "sluice fleet list shows those there; --fleets names another place":
+    "test/integration/fleet.test.ts lists them",
+  "sluice fleet resume --name …": "test/integration/fleet.test.ts resumes one",
+  "sluice fleet task list shows indexes and ids": "test/integration/fleet.test.ts lists tasks",
+  "this describes a fleet of commands: sluice fleet create -c reads it":
+    "test/integration/fleet.test.ts creates one so",
+  "name the image: sluice image --tag NAME": "test/integration/image.test.ts names it",
 };
 
 /**

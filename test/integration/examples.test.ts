@@ -138,7 +138,8 @@ describe("examples in documents", () => {
     );
     expect(folders.length).toBeGreaterThanOrEqual(1);
     const empty = folders.filter(
-      ({ name }) => !readdirSync(join(root, "examples", name)).some((file) => /^job\./.test(file)),
+      ({ name }) =>
+        !readdirSync(join(root, "examples", name)).some((file) => /^(job|fleet)\./.test(file)),
     );
     expect(empty.map(({ name }) => name)).toEqual([]);
   });

@@ -7,10 +7,10 @@ import { openCommand } from "../../src/engines/command/engine.ts";
 import { commandModel } from "../../src/engines/command/options.ts";
 import type { Engine } from "../../src/engines/engine.ts";
 import {
-  type GenerationParameters,
   greedyParameters,
   type InferenceRequest,
   type InferenceResponse,
+  type SamplingParameters,
 } from "../../src/foundation/inference.ts";
 import { engineContext } from "./llama-files.ts";
 import { findTorchPython } from "./torch-python.ts";
@@ -24,7 +24,7 @@ if (found.missing === undefined) {
 }
 
 const prompts = ["a", "hello world", "the quick brown fox jumps", " x y z", "once upon a time"];
-const plain: GenerationParameters = { ...greedyParameters, maxNewTokens: 10, seed: 5 };
+const plain: SamplingParameters = { ...greedyParameters, maxNewTokens: 10, seed: 5 };
 
 function pythonOf(context: TestContext): string {
   context.skip(found.missing !== undefined, found.missing);
@@ -53,13 +53,13 @@ function openModel(python: string, model: string, ...others: string[]): Promise<
 function ask(
   engine: Engine,
   words: Pick<InferenceRequest, "prompt" | "messages">,
-  parameters: GenerationParameters,
+  parameters: SamplingParameters,
 ): Promise<InferenceResponse> {
   const request = { parameters, ...words };
   return engine.infer(request, new AbortController().signal);
 }
 
-async function textsOf(engine: Engine, parameters: GenerationParameters): Promise<string[]> {
+async function textsOf(engine: Engine, parameters: SamplingParameters): Promise<string[]> {
   const asked = prompts.map((prompt) => ask(engine, { prompt }, parameters));
   return (await Promise.all(asked)).map(({ answers }) => answers[0]!.text);
 }

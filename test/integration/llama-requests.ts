@@ -1,13 +1,13 @@
 import {
-  type GenerationParameters,
   greedyParameters,
   type InferenceRequest,
+  type SamplingParameters,
 } from "../../src/foundation/inference.ts";
 
 /** A request to go on with a text, greedy unless changed. */
 export function complete(
   prompt: string,
-  parameters: Partial<GenerationParameters> = {},
+  parameters: Partial<SamplingParameters> = {},
   rest: Partial<InferenceRequest> = {},
 ): InferenceRequest {
   return {

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { openLlama, openLlamaFrom } from "../../src/engines/llama/engine.ts";
 import type {
-  GenerationParameters,
   InferenceRequest,
+  SamplingParameters,
   SlottedLine,
 } from "../../src/foundation/inference.ts";
 import { candidateSpans } from "../../src/foundation/spans.ts";
@@ -17,7 +17,7 @@ import { complete } from "./llama-requests.ts";
 const files = await findLlamaFiles();
 
 const never = new AbortController().signal;
-const chat = (content: string, parameters: Partial<GenerationParameters> = {}) => ({
+const chat = (content: string, parameters: Partial<SamplingParameters> = {}) => ({
   ...complete("", parameters),
   prompt: undefined,
   messages: [{ role: "user" as const, content }],

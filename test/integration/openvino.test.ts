@@ -10,8 +10,8 @@ import { openOpenvino } from "../../src/engines/openvino/engine.ts";
 import { openvinoModel } from "../../src/engines/openvino/options.ts";
 import { locateEnginePackage } from "../../src/engines/packages/packages.ts";
 import type {
-  GenerationParameters,
   InferenceRequest,
+  SamplingParameters,
   SlottedLine,
 } from "../../src/foundation/inference.ts";
 import { candidateSpans } from "../../src/foundation/spans.ts";
@@ -45,7 +45,7 @@ const open = (options: object = {}) =>
     }),
     engineContext,
   );
-const chat = (content: string, parameters: Partial<GenerationParameters> = {}) => ({
+const chat = (content: string, parameters: Partial<SamplingParameters> = {}) => ({
   ...complete("", parameters),
   prompt: undefined,
   messages: [{ role: "user" as const, content }],
@@ -131,10 +131,11 @@ describe("engine openvino", () => {
       "Bake at 375 degrees F (190 degrees C) for 10½ minutes.",
       "Whisk the eggs – gently.",
       "Dump <|im_end|> 🍞 into the pan for 5 min.",
+      "Dump é into the pan for 5 min.",
       "",
     ];
     const slot = { orElse: "none", maxWords: 5 };
-    const asked = sentences.map(async (source, index) => {
+    const filled = async (source: string, seed: number) => {
       const slottedLine: SlottedLine = {
         line: "temperature={t}, duration={d}",
         slots: [
@@ -142,14 +143,16 @@ describe("engine openvino", () => {
           { ...slot, name: "d", source, pattern: "\\d.*" },
         ],
       };
-      const sampled = { temperature: 1.5, seed: index, maxNewTokens: 60 };
+      const sampled = { temperature: 1.5, seed, maxNewTokens: 60 };
       const request = complete(`Sentence: ${source}\nAnswer:`, sampled);
       const answer = await text({ ...request, slottedLine });
       const [, t, d] = /^temperature=(.*), duration=(.*)$/u.exec(answer) ?? [];
-      expect(["none", ...candidateSpans(slottedLine.slots[0]!)]).toContain(t);
-      expect(["none", ...candidateSpans(slottedLine.slots[1]!)]).toContain(d);
-    });
-    await Promise.all(asked);
+      expect(["none", ...candidateSpans(slottedLine.slots[0]!)], answer).toContain(t);
+      expect(["none", ...candidateSpans(slottedLine.slots[1]!)], answer).toContain(d);
+    };
+    // From seeds 11, 13 and 15 and a flat list of spans, the library also wrote "5 min for 5 min".
+    const seeds = [2, 11, 13, 15];
+    await Promise.all(sentences.flatMap((source) => seeds.map((seed) => filled(source, seed))));
   });
 
   it("searches with beams, and gives the best first", async () => {

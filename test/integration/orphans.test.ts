@@ -93,7 +93,7 @@ describe("a coordinator that is killed", () => {
   });
 });
 
-describe("a static worker that is killed", () => {
+describe("a joining worker that is killed", () => {
   it.each(models)("leaves nothing that %s started for a row", async (_, model, after) => {
     const folder = newFolder(model, after);
     await startSluice(["plan", "-c", "job.json", "--write"], folder).ended;

@@ -41,7 +41,7 @@ async function expectVerified(files: RunFiles): Promise<void> {
   expect(code, stdout + stderr).toBe(0);
 }
 
-/** The run goes on under one coordinator, or under two static workers. */
+/** The run goes on under one coordinator, or under two joining workers. */
 async function startedBy(who: string, files: RunFiles): Promise<SluiceProcess[]> {
   if (who === "its coordinator") return [startSluice(command, files.directory)];
   await runSluice(["plan", "-c", "job.yaml", "--write"], files.directory);
@@ -140,7 +140,7 @@ describe("a run of real processes", () => {
     });
   }
 
-  it("gives up a row that ends the process of a static worker, and that row alone", async () => {
+  it("gives up a row that ends the process of a joining worker, and that row alone", async () => {
     const model = { latencyMs: 2, capacity: 8, failures: [{ row: 7, kind: "kill-worker" }] };
     const files = newRun(40, model);
     const planned = await runSluice(["plan", "-c", "job.yaml", "--write"], files.directory);
@@ -165,7 +165,7 @@ describe("a run of real processes", () => {
     await expectVerified(files);
   });
 
-  for (const who of ["its coordinator", "its static workers"]) {
+  for (const who of ["its coordinator", "its joining workers"]) {
     it(`is as fast for status as ${who} said last`, async () => {
       const files = newRun(8000, { latencyMs: 100, capacity: 4 });
       const started = await startedBy(who, files);

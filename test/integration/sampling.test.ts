@@ -95,7 +95,7 @@ describe("equal rows", () => {
     for (const body of bodies) expect(body).not.toHaveProperty("max_tokens");
   });
 
-  it("send each their own from static workers, and after a kill", async () => {
+  it("send each their own from joining workers, and after a kill", async () => {
     const folder = folderOfEqualRows();
     writeJob(folder, { generation: { temperature: 1 }, output: "out" });
     isSilentFrom = 5;

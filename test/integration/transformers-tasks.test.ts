@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { openTransformers } from "../../src/engines/transformers/engine.ts";
-import type { GenerationParameters, InferenceRequest } from "../../src/foundation/inference.ts";
+import type { InferenceRequest, SamplingParameters } from "../../src/foundation/inference.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { wavBytes } from "../engines/transformers/wav-bytes.ts";
 import golden from "../golden/tiny-models/golden.json" with { type: "json" };
@@ -45,7 +45,7 @@ describe("text-generation", () => {
     const opened = await open("text-generation", "causal");
     for (const { parameters, answers, tokens } of causal.cases) {
       const { num_beams: numBeams, length_penalty: lengthPenalty } = parameters;
-      const asked: Partial<GenerationParameters> = {
+      const asked: Partial<SamplingParameters> = {
         maxNewTokens: 12,
         ...(numBeams && { numBeams }),
         ...(lengthPenalty !== undefined && { lengthPenalty }),

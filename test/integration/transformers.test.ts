@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { openTransformers } from "../../src/engines/transformers/engine.ts";
-import type { GenerationParameters } from "../../src/foundation/inference.ts";
+import type { SamplingParameters } from "../../src/foundation/inference.ts";
 import { engineConformance } from "../conformance/engine-conformance.ts";
 import golden from "../golden/toy-m2m100/golden.json" with { type: "json" };
 import { engineContext } from "./llama-files.ts";
@@ -25,7 +25,7 @@ function said(words: readonly string[], language: string): string {
   return (language === "de" ? spelled.reverse() : spelled).join(" ");
 }
 
-function parametersOf(given: Record<string, unknown>): Partial<GenerationParameters> {
+function parametersOf(given: Record<string, unknown>): Partial<SamplingParameters> {
   const names = {
     max_new_tokens: "maxNewTokens",
     num_beams: "numBeams",
@@ -50,7 +50,7 @@ describe("openTransformers, translating", () => {
   const ask = (
     texts: readonly string[],
     [from, to]: readonly [string, string],
-    parameters: Partial<GenerationParameters>,
+    parameters: Partial<SamplingParameters>,
   ) =>
     texts.map((text, index) =>
       engine.infer(rowRequest(index, { text, from, to }, parameters), never),
@@ -104,7 +104,7 @@ describe("openTransformers, translating", () => {
   });
 
   it("stops at a text, goes on beyond the end where it is told to, and no further than its positions", async () => {
-    const one = async (text: string, parameters: Partial<GenerationParameters>) =>
+    const one = async (text: string, parameters: Partial<SamplingParameters>) =>
       (await ask([text], ["en", "fr"], parameters)[0]!).answers[0]!;
     expect(await one("house dog cat", { stop: ["fgod"] })).toMatchObject({
       text: "fesuoh ",

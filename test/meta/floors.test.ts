@@ -35,10 +35,13 @@ const namerExceptions: Record<string, string> = {
   "src/engines/managed/options.ts": "a managed server is asked as engine openai asks any",
 };
 
-/** Folders that are one implementation each, and what it needs: an engine, a backend. */
+/**
+ * Folders that are one implementation each, and what it needs: an engine, a backend. Backends of
+ * schedulers stand on `joining/`.
+ */
 const implementationFolders = [
   /^src\/engines\/(?!batching\/|host\/|models\/|packages\/|weights\/)[^/]+\//,
-  /^src\/backends\/[^/]+\//,
+  /^src\/backends\/(?!joining\/)[^/]+\//,
 ];
 
 /** Folders of implementations that are one file each: those that the registry there imports. */

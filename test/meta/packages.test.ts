@@ -15,10 +15,10 @@ const users: Record<string, RegExp> = {
   "hyparquet-compressors": /^src\/data\/formats\/parquet\//,
   "hyparquet-writer": /^src\/data\/formats\/parquet\//,
   hysnappy: /^src\/data\/formats\/parquet\//,
-  papaparse: /^src\/data\/formats\/csv/,
+  papaparse: /^src\/(data\/formats\/csv|backends\/sky\/)/,
   picomatch: /^src\/data\//,
   undici: /^src\/(foundation\/(remote|proxy|interim)-|engines\/(openai|models)\/|data\/sources)/,
-  yaml: /^src\/(run\/job|cli)\//,
+  yaml: /^src\/(run\/job|cli|backends\/(kubernetes|sky))\//,
   yauzl: /^src\/engines\/models\//,
   zod: /(^src\/(foundation\/setting|dataset\/\w+)|options|schema|records?|plan|\/job\/[^/]+)\.ts$/,
 };

@@ -63,6 +63,8 @@ function longLines(file: SourceFile): string[] {
     .map((line) => `${file.path}:${line}: ${file.lines[line - 1]!.length} columns`);
 }
 
+const isGenerated = /^\/\/ Written by npm run docs/;
+
 describe("sizes", () => {
   const files = sourceFiles("src", "test", "bench", "scripts", "examples");
 
@@ -71,7 +73,11 @@ describe("sizes", () => {
   });
 
   it(`files have at most ${maxFileLines} lines`, () => {
-    const long = files.filter(({ lines }) => lines.length - 1 > maxFileLines);
+    // What follows from the schema grows with it, and nobody edits it.
+    const written = files.filter(
+      ({ lines }) => !lines.slice(0, 3).some((it) => isGenerated.test(it)),
+    );
+    const long = written.filter(({ lines }) => lines.length - 1 > maxFileLines);
     expect(long.map(({ path, lines }) => `${path}: ${lines.length - 1} lines`)).toEqual([]);
   });
 

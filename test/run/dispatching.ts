@@ -30,14 +30,16 @@ export interface ScriptedWorker {
   ready(capacity?: number, protocol?: number): Promise<void>;
   /** Begins an attempt: the first worker `a0`, the next one `a1`. */
   start(task: number, resumed?: number): Promise<void>;
-  /** Says that it lives. */
-  beat(): Promise<void>;
+  /** Says that it lives, and what it does before it is ready. */
+  beat(doing?: string): Promise<void>;
   /** Says that it asks these rows, an index set: no others, or these as well. */
   asking(task: number, rows: string, isAll?: boolean): Promise<void>;
   progress(task: number, facts: Partial<Message<"task-progress">>): Promise<void>;
   end(task: number, facts?: Partial<Message<"task-end">>): Promise<void>;
   /** Its place will be taken away. */
   drain(graceMs?: number): Promise<void>;
+  /** Its machine is gone. */
+  lose(reason: string): Promise<void>;
   /** Is gone. */
   die(reason?: string): Promise<void>;
 }
@@ -86,6 +88,7 @@ function scriptedWorker(slot: number, number: number) {
   const [near, far] = channelPair<ToWorker, FromWorker>();
   const gone = Promise.withResolvers<string>();
   const drained = Promise.withResolvers<DrainNotice>();
+  const lost = Promise.withResolvers<string>();
   const heard: ToWorker[] = [];
   far.onMessage((message) => heard.push(message));
   const send = async (message: FromWorker) => {
@@ -112,7 +115,7 @@ function scriptedWorker(slot: number, number: number) {
         resumed,
         resumedUsage: noUsage,
       }),
-    beat: () => send({ type: "worker-beat" }),
+    beat: (doing) => send({ type: "worker-beat", ...(doing !== undefined && { doing }) }),
     asking: (task, rows, isAll = false) => send({ type: "task-asking", task, rows, isAll }),
     progress: (task, facts) =>
       send({ type: "task-progress", task, waiting: 5, inFlight: 1, ...counts, ...facts }),
@@ -120,6 +123,11 @@ function scriptedWorker(slot: number, number: number) {
       send({ type: "task-end", task, outcome: "committed", ...counts, done: 10, ...facts }),
     drain: async (graceMs = 60_000) => {
       drained.resolve({ reason: "the node goes away", graceMs });
+      await settled();
+    },
+    lose: async (reason) => {
+      lost.resolve(reason);
+      gone.resolve(reason);
       await settled();
     },
     die: async (reason = "killed") => {
@@ -131,7 +139,8 @@ function scriptedWorker(slot: number, number: number) {
     worker.isKilled = true;
     gone.resolve("killed by its coordinator");
   };
-  const handle = { channel: near, kill, ended: gone.promise, drained: drained.promise };
+  const ends = { ended: gone.promise, drained: drained.promise, lost: lost.promise };
+  const handle = { channel: near, kill, ...ends };
   return { worker, handle };
 }
 

@@ -9,7 +9,7 @@ import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import { runRetry } from "../../src/run/retry/run-retry.ts";
 import { type RunResult, runJob } from "../../src/run/run-job.ts";
 import { sealAsLeader } from "../../src/run/seal/seal-as-leader.ts";
-import { workOnTasks } from "../../src/run/worker/fixed-tasks.ts";
+import { type JoinedTasks, joinRun } from "../../src/run/worker/join-run.ts";
 import { nothingPrepared } from "../run/dispatching.ts";
 import { type Actor, ends } from "./actor.ts";
 import { type CallEnd, describeEnd } from "./call-end.ts";
@@ -108,14 +108,19 @@ async function longPause({ clock }: World, actor: Actor): Promise<CallEnd> {
   return new Promise(() => {});
 }
 
-/** A worker that knows no coordinator takes all tasks, and seals if it is the last. */
+/**
+ * A worker that joins without a coordinator: it begins with a part or anywhere, helps with the
+ * rest, and seals if it is the last.
+ */
 export function startRival(world: World, host: string, generation: number): void {
   const actor = world.newActor(host, "rival");
   world.faults.doubts++;
   world.note(`rival ${actor.pid} on ${host}`);
   const serving = { ...world.servingOf(actor), generation };
   const quiet = { onEvent() {}, logger: silentLogger, signal: new AbortController().signal };
-  const program = workOnTasks(serving, { share: "0/1", ...quiet }).then(
+  const ways: JoinedTasks[] = [{}, { share: "0/2" }, { share: "1/2" }, { tasks: "0" }];
+  const way = ways[actor.pid % ways.length]!;
+  const program = joinRun(serving, { ...way, ...quiet }).then(
     () => world.note(`rival ${actor.pid} ends`),
     (error: unknown) => world.note(`rival ${actor.pid} ends: ${asSluiceError(error).message}`),
   );

@@ -49,8 +49,8 @@ export function localBackend(options: LocalBackendOptions): Backend {
 /**
  * The number of workers on this machine. A model on GPUs gets exactly one for each group of them; a
  * model on the processor uses all cores alone. With a server or a fast engine, the work is reading
- * and writing, and one more worker pays for each 100,000 rows, up to the number of cores. The job's
- * `workers` caps all of this.
+ * and writing, and one more worker pays for each 100,000 rows, up to the number of cores.
+ * `workers.max` is the number itself, if it is set; GPUs, `cpu` and `memory` can only lower it.
  */
 export function localWorkers(
   job: JobSpec,

@@ -1,4 +1,6 @@
 import type { Command } from "commander";
+import { cancelAll, openScheduled } from "../../api/scheduled-run.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import type { RunLives } from "../../run/coordinate/lives.ts";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
@@ -17,12 +19,12 @@ export function register(command: Command, given: CliIo): void {
 }
 
 async function cancel(run: string, options: { wait: boolean }, io: CliIo): Promise<void> {
-  const { cancelRun } = await import("../../run/cancel.ts");
-  const { dependencies, location } = await openTarget(run, io);
+  const { location, dependencies } = await openTarget(run, io);
+  const opened = await openScheduled(location, dependencies, io);
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort());
   try {
-    const end = await cancelRun(dependencies, location, {
+    const { end, placed } = await cancelAll(opened, {
       waitMs: options.wait ? waitMs : 0,
       onAsked: (lives) => void io.stderr.write(`${whoIsAsked(lives)}\n`),
       signal: stop.signal,
@@ -33,6 +35,13 @@ async function cancel(run: string, options: { wait: boolean }, io: CliIo): Promi
       ended: "stopped: what is done is kept, and the same command goes on with it",
       pending: "it has not stopped yet; sluice status says when it has",
     };
+    if (placed instanceof SluiceError) {
+      io.stderr.write(
+        `workers that wait at ${opened.backend} may still start: ${placed.message}\n`,
+      );
+    } else if (placed > 0) {
+      io.stderr.write(`${counted(placed, "worker")} canceled at ${opened.backend}\n`);
+    }
     await write(io, `${words[end]}\n`);
   } catch (error) {
     if (!stop.signal.aborted) throw error;

@@ -204,9 +204,10 @@ async function preview(
     });
   // Only an engine needs to be closed: without one, a signal ends this at once.
   const isMeasured = options.measure !== undefined;
-  const found = isMeasured
-    ? (await untilSignal(io, progress.logger, previewed)).result
-    : await previewed();
+  const found = await (isMeasured
+    ? untilSignal(io, progress.logger, previewed).then(({ result }) => result)
+    : previewed()
+  ).finally(() => backend.close());
   progress.close();
   const advice = options.wishes && (await adviceFor(job, found, options.wishes));
   if (options.json)
@@ -291,7 +292,7 @@ async function freeze(
       workersFor: async (spec, rows) => (await backend.workersFor(spec, rows)).workers,
       onEvent: progress.onEvent,
     }),
-  );
+  ).finally(() => backend.close());
   progress.close();
   const { runId, tasks, rows } = context.plan;
   const done = (await committedTasks(context.storage, context.plan)).size;

@@ -5,7 +5,13 @@ import { leadingCoordinator } from "../../run/coordinate/coordinator.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { openProgress } from "../../terminal/progress.ts";
 import type { CliIo } from "../io.ts";
-import { type CallFlags, endCall, startOptions, withCallFlags } from "../run-call.ts";
+import {
+  type CallFlags,
+  endCall,
+  interruptionOf,
+  startOptions,
+  withCallFlags,
+} from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 import { untilSignal } from "../until-signal.ts";
@@ -30,22 +36,27 @@ async function resume(run: string, options: CallFlags, io: CliIo): Promise<void>
     // The last call may have used other settings than the plan.
     const stored = (await leadingCoordinator(storage))?.job ?? plan.job;
     const isChanged = options.set?.some((set) => set.startsWith("backend="));
-    if (!isChanged) backends.of(stored).startAhead();
+    if (!isChanged) backends.of(stored).startAhead(stored);
     const [{ startRun }, { changedJob }] = await Promise.all([
       import("../../api/start-run.ts"),
       import("../../run/job/change.ts"),
     ]);
     const change = async (stored: JobSpec) =>
       options.set ? await changedJob(stored, {}, options.set) : stored;
-    const ended = await untilSignal(io, progress.logger, (signal, listen) =>
-      startRun(
-        { kind: "resume", location, change },
-        startOptions(
-          { ...options, backendOf: backends.of, dependencies, signal },
-          progress,
-          listen,
+    const { scheduled = undefined, name = "" } = isChanged ? {} : backends.of(stored);
+    const ended = await untilSignal(
+      io,
+      progress.logger,
+      (signal, listen) =>
+        startRun(
+          { kind: "resume", location, change },
+          startOptions(
+            { ...options, backendOf: backends.of, dependencies, signal },
+            progress,
+            listen,
+          ),
         ),
-      ),
+      scheduled && interruptionOf({ name }, progress.logger),
     );
     progress.close();
     await endCall(ended, dependencies, options, io);

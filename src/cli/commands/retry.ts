@@ -75,6 +75,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     await endCall({ result, exitCode }, dependencies, options, io);
   } finally {
     progress.close();
+    backends.close();
   }
 }
 

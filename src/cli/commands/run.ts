@@ -2,6 +2,7 @@ import { dirname } from "node:path";
 import type { Command } from "commander";
 import { backendContext } from "../../api/backend-context.ts";
 import type { StartOptions } from "../../api/start-run.ts";
+import type { OpenBackend } from "../../backends/context.ts";
 import { type OpenBackends, openBackends } from "../../backends/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { RunDependencies } from "../../run/dependencies.ts";
@@ -13,7 +14,7 @@ import { openProgress, type Progress } from "../../terminal/progress.ts";
 import { type CliIo, type CommandCall, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { report } from "../report.ts";
-import { type EndedCall, endCall, startOptions } from "../run-call.ts";
+import { type EndedCall, endCall, interruptionOf, startOptions } from "../run-call.ts";
 import { untilSignal } from "../until-signal.ts";
 
 /** Options of `sluice run` that are not part of the job. */
@@ -21,6 +22,7 @@ export interface RunOptions {
   overwrite?: boolean;
   fork?: boolean;
   extend?: boolean;
+  detach?: boolean;
   install: boolean;
   json?: boolean;
   quiet?: boolean;
@@ -46,6 +48,7 @@ export function declareRunOptions(
     .option("--overwrite", "replace the run in the output")
     .option("--fork", "write beside the output, if a run of another job is there")
     .option("--extend", "process rows that were appended to the input of a finished run")
+    .option("--detach", "submit to the scheduler of the backend, and leave")
     .option("--no-install", "fetch neither engine packages nor models")
     .option("--show [rows]", `print the first answers when done; default ${defaultShownRows}`)
     .option("--json", "progress and the summary as JSON lines")
@@ -108,14 +111,20 @@ async function runJobOf(
 ): Promise<void> {
   const notice = (message: string) => progress.onEvent({ type: "notice", message });
   const { job: asked, originOf } = await readJob(options, io, notice);
-  backends.of(asked).startAhead();
+  const backend = backends.of(asked);
+  if (options.detach && !backend.scheduled) {
+    throw new SluiceError("UNSUPPORTED", `--detach with backend: ${backend.name}`, {
+      hint: "its workers end with this process; name a scheduler, such as --backend slurm",
+    });
+  }
+  backend.startAhead(asked);
   const { runDependencies } = await import("../../api/run-dependencies.ts");
   const dependencies = runDependencies(io, progress.logger, asked.store);
   let ended: EndedCall;
   try {
     const { withStdin } = await import("../spool.ts");
     ended = await withStdin(asked, dependencies, io, (job) =>
-      carryOut(job, dependencies, { ...options, backendOf: backends.of }, io, progress),
+      carryOut(job, dependencies, { ...options, backendOf: backends.of }, io, progress, backend),
     );
   } catch (error) {
     const { withJobLine } = await import("../../run/job/problem.ts");
@@ -159,13 +168,18 @@ async function carryOut(
   options: RunOptions & Pick<StartOptions, "backendOf">,
   io: CliIo,
   progress: Progress,
+  backend: OpenBackend,
 ) {
   const { startRun } = await import("../../api/start-run.ts");
-  const { overwrite = false, fork = false, extend = false } = options;
-  return untilSignal(io, progress.logger, (signal, listen) =>
-    startRun(
-      { kind: "job", job, overwrite, fork, extend },
-      startOptions({ ...options, dependencies, signal }, progress, listen),
-    ),
+  const { overwrite = false, fork = false, extend = false, detach: isDetached = false } = options;
+  return untilSignal(
+    io,
+    progress.logger,
+    (signal, listen) =>
+      startRun(
+        { kind: "job", job, overwrite, fork, extend },
+        startOptions({ ...options, dependencies, signal, isDetached }, progress, listen),
+      ),
+    backend.scheduled && interruptionOf(backend, progress.logger),
   );
 }

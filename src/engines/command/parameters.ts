@@ -1,4 +1,4 @@
-import type { GenerationParameters } from "../../foundation/inference.ts";
+import type { SamplingParameters } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 
 /**
@@ -9,7 +9,7 @@ import type { JsonObject } from "../../foundation/json.ts";
  * programParameters(parameters).num_beams; // 4
  *
  */
-export function programParameters(parameters: GenerationParameters): JsonObject {
+export function programParameters(parameters: SamplingParameters): JsonObject {
   const { seed: _seed, explicit: _explicit, ...shared } = parameters;
   const named = Object.entries(shared).map(([name, value]) => [snakeCase(name), value]);
   return JSON.parse(JSON.stringify(Object.fromEntries(named)));

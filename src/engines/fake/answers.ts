@@ -2,10 +2,10 @@ import { SluiceError } from "../../foundation/errors.ts";
 import {
   type Answer,
   type AnswerDelta,
-  type GenerationParameters,
   type InferenceRequest,
   type InferenceResponse,
   noOrigin,
+  type SamplingParameters,
   type SlottedLine,
   type TokenLogprob,
   type ToolCall,
@@ -95,14 +95,14 @@ export class FakeAnswers {
     return rounds.flat().filter(({ text }) => text !== "");
   }
 
-  #within(maxLength: number, parameters: GenerationParameters): GenerationParameters {
+  #within(maxLength: number, parameters: SamplingParameters): SamplingParameters {
     const left = maxLength - this.#words;
     if (left >= 1) return { ...parameters, maxNewTokens: Math.min(parameters.maxNewTokens, left) };
     const detail = `${this.#words} words, generation.maxLength is ${maxLength}`;
     throw new SluiceError("PROMPT_TOO_LONG", detail);
   }
 
-  #answer(request: InferenceRequest, parameters: GenerationParameters, hash: number): Answer {
+  #answer(request: InferenceRequest, parameters: SamplingParameters, hash: number): Answer {
     const answer =
       calling(request, hash) ?? formed(request, parameters, hash) ?? plain(parameters, mix32(hash));
     const { logprobs = 0 } = parameters;
@@ -142,7 +142,7 @@ export class FakeAnswers {
   }
 }
 
-function plain(parameters: GenerationParameters, hash: number): Answer {
+function plain(parameters: SamplingParameters, hash: number): Answer {
   const first = phrases[hash % phraseCount]!;
   const second = phrases[(hash >>> 16) % phraseCount]!;
   const { maxNewTokens, stop, ignoreEos = false } = parameters;
@@ -178,7 +178,7 @@ function calling(
 /** An answer in the requested form, if the request has one. */
 function formed(
   { slottedLine, structure }: InferenceRequest,
-  parameters: GenerationParameters,
+  parameters: SamplingParameters,
   hash: number,
 ): Answer | undefined {
   if (slottedLine) return slotted(slottedLine, parameters, hash);
@@ -188,7 +188,7 @@ function formed(
 
 function slotted(
   { line, slots }: SlottedLine,
-  parameters: GenerationParameters,
+  parameters: SamplingParameters,
   hash: number,
 ): Answer {
   const random = seededRandom(hash);
@@ -218,7 +218,7 @@ function beforeStop(text: string, stop: readonly string[]): string {
   return places.length === 0 ? text : text.slice(0, Math.min(...places));
 }
 
-function cut(text: string, { maxNewTokens }: GenerationParameters): Answer {
+function cut(text: string, { maxNewTokens }: SamplingParameters): Answer {
   const tokens = text.split(" ").filter((word) => word !== "");
   if (tokens.length <= maxNewTokens) return { text, finishReason: "stop", tokens: tokens.length };
   const kept = tokens.slice(0, maxNewTokens).join(" ");

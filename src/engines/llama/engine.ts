@@ -43,9 +43,9 @@ export async function openLlama(
 
 /**
  * Two engines as one: requests for embeddings go to the other one, which is opened at the first of
- * them; all others go to `generation`, whose name and choices it has.
+ * them; all others go to `generating`, whose name and choices it has.
  */
-export function withVectors(generation: Engine, open: () => Promise<Engine>): Engine {
+export function withVectors(generating: Engine, open: () => Promise<Engine>): Engine {
   let vectors: Promise<Engine> | undefined;
   const opened = () => {
     vectors ??= open().catch((error) => {
@@ -54,25 +54,25 @@ export function withVectors(generation: Engine, open: () => Promise<Engine>): En
     });
     return vectors;
   };
-  const { tokenize } = generation;
+  const { tokenize } = generating;
   return {
     get name() {
-      return generation.name;
+      return generating.name;
     },
     get capacity() {
-      return generation.capacity;
+      return generating.capacity;
     },
     get choices() {
-      return generation.choices ?? {};
+      return generating.choices ?? {};
     },
     ...(tokenize && { tokenize }),
     async infer(request, signal, onDelta) {
-      const engine = request.embed === true ? await opened() : generation;
+      const engine = request.embed === true ? await opened() : generating;
       return engine.infer(request, signal, onDelta);
     },
     async close() {
       const other = await vectors?.catch(() => undefined);
-      await Promise.all([generation.close(), other?.close()]);
+      await Promise.all([generating.close(), other?.close()]);
     },
   };
 }

@@ -21,7 +21,7 @@ import { contextShape } from "../weights/context-shape.ts";
 import { checkGgufFile } from "../weights/gguf-file.ts";
 import type { GgufMetadata } from "../weights/gguf-metadata.ts";
 import { type PromptTokenizer, requestTokens, tokenParts } from "../weights/prompt-tokens.ts";
-import { Generation, type GenerationOptions } from "./generation.ts";
+import { Decoding, type DecodingOptions } from "./decoding.ts";
 import { GrammarAutomaton } from "./grammar-automaton.ts";
 import { type LoadedLlama, type LoraAdapter, loadLlama } from "./loaded-llama.ts";
 import { type OnText, Scheduler } from "./scheduler.ts";
@@ -120,9 +120,9 @@ class HostedLlama implements HostedEngine {
     const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request);
     const prompt = this.#promptOf(request, tokens ?? tokenParts(pieces, this.#tokenizer));
     if (request.embed === true) return this.#embed(prompt);
-    const answers = this.#generations(request, pieces, prompt).map((generation, choice) => {
+    const answers = this.#decodings(request, pieces, prompt).map((decoding, choice) => {
       const onText = onDelta && (((delta) => onDelta({ choice, ...delta })) satisfies OnText);
-      return this.#scheduler.run(generation, signal, onText);
+      return this.#scheduler.run(decoding, signal, onText);
     });
     const generated = await Promise.race([Promise.all(answers), this.#failed.promise]);
     return {
@@ -161,25 +161,25 @@ class HostedLlama implements HostedEngine {
   }
 
   /** One for each requested answer; each has its own seed. */
-  #generations(
+  #decodings(
     request: InferenceRequest,
     pieces: readonly PromptPiece[],
     prompt: readonly number[],
-  ): Generation[] {
+  ): Decoding[] {
     const { parameters, slottedLine, structure } = request;
     const { maxLength = Number.POSITIVE_INFINITY, numReturnSequences = 1 } = parameters;
     const seed = requestSeed(request);
     const room = Math.min(this.#loaded.shape.contextTokens, maxLength) - prompt.length;
     const maxNewTokens = Math.min(parameters.maxNewTokens, room);
     return Array.from({ length: numReturnSequences }, (_, at) => {
-      const options: GenerationOptions = {
+      const options: DecodingOptions = {
         prompt,
         parameters: { ...parameters, maxNewTokens, seed: seed + at },
         vocabulary: this.#vocabulary,
       };
       if (slottedLine) options.speller = this.#lineSpeller(slottedLine, pieces);
       else if (structure) options.speller = this.#structureSpeller(structure);
-      return new Generation(options);
+      return new Decoding(options);
     });
   }
 

@@ -1,4 +1,4 @@
-import { type GenerationParameters, greedyParameters } from "../../foundation/inference.ts";
+import { greedyParameters, type SamplingParameters } from "../../foundation/inference.ts";
 import type { SamplerConfig } from "./node-llama-cpp.ts";
 
 /** Last tokens to which the penalties apply, as in llama.cpp. */
@@ -11,7 +11,7 @@ export const penaltyWindowTokens = 64;
 const allowedBias = 1000;
 
 /** The sampler settings for a whole answer. */
-export function samplerConfig(parameters: GenerationParameters): SamplerConfig {
+export function samplerConfig(parameters: SamplingParameters): SamplerConfig {
   const { temperature, topK, topP, minP, seed } = parameters;
   return { temperature, topK, topP, minP, seed: seed >>> 0 };
 }
@@ -19,13 +19,13 @@ export function samplerConfig(parameters: GenerationParameters): SamplerConfig {
 const penalties = ["repetitionPenalty", "presencePenalty", "frequencyPenalty"] as const;
 
 /** True if a parameter makes the next token depend on earlier tokens. */
-export function hasPenalties(parameters: GenerationParameters): boolean {
+export function hasPenalties(parameters: SamplingParameters): boolean {
   return penalties.some((name) => parameters[name] !== greedyParameters[name]);
 }
 
 /** The penalties for the token that follows `tokens`. */
 export function penaltyConfig(
-  parameters: GenerationParameters,
+  parameters: SamplingParameters,
   tokens: readonly number[],
 ): Partial<SamplerConfig> {
   return {

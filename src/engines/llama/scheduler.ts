@@ -1,6 +1,6 @@
 import type { Answer, AnswerDelta, Usage } from "../../foundation/inference.ts";
 import { type BatchLimits, type BatchShare, planPass } from "./batch-plan.ts";
-import type { Generation } from "./generation.ts";
+import type { Decoding } from "./decoding.ts";
 import type { BatchItem, LoadedLlama } from "./loaded-llama.ts";
 import type { NativeSampler } from "./node-llama-cpp.ts";
 import { chooseSlot } from "./slot-choice.ts";
@@ -21,7 +21,7 @@ export interface Generated {
 export type OnText = (delta: Omit<AnswerDelta, "choice">) => void;
 
 interface Waiting {
-  generation: Generation;
+  decoding: Decoding;
   signal: AbortSignal;
   onText: OnText | undefined;
   resolve: (generated: Generated) => void;
@@ -72,9 +72,9 @@ export class Scheduler {
   }
 
   /** Answers one prompt. Rejects with the signal's reason when it is aborted. */
-  run(generation: Generation, signal: AbortSignal, onText?: OnText): Promise<Generated> {
+  run(decoding: Decoding, signal: AbortSignal, onText?: OnText): Promise<Generated> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ generation, signal, onText, resolve, reject });
+      this.#waiting.push({ decoding, signal, onText, resolve, reject });
       this.#start();
     });
   }
@@ -127,14 +127,14 @@ export class Scheduler {
   async #admit(): Promise<void> {
     for (let at = 0; at < this.#waiting.length; ) {
       const request = this.#waiting[at]!;
-      const prompt = request.generation.prompt;
+      const prompt = request.decoding.prompt;
       if (this.#slots.every((slot) => slot.live !== undefined)) return;
       const choice = chooseSlot(
         this.#slots.map((slot) => ({
           id: slot.id,
           isFree: slot.live === undefined,
           cached: slot.cached,
-          planned: slot.live?.generation.prompt ?? [],
+          planned: slot.live?.decoding.prompt ?? [],
         })),
         prompt,
         this.#limits.blockTokens,
@@ -160,10 +160,10 @@ export class Scheduler {
     let reused = choice.reused;
     if (slot.cached.length > reused && !this.#runner.truncate(slot.id, reused)) reused = 0;
     slot.cached.length = Math.min(slot.cached.length, reused);
-    const { prompt } = request.generation;
+    const { prompt } = request.decoding;
     let forced: readonly number[];
     try {
-      forced = request.generation.begin();
+      forced = request.decoding.begin();
     } catch (error) {
       request.reject(error);
       return;
@@ -171,7 +171,7 @@ export class Scheduler {
     const pending = [...prompt.slice(reused), ...forced];
     slot.live = { ...request, sampler: this.#runner.createSampler(), pending, reused };
     tell(request);
-    if (request.generation.isDone) this.#finish(slot, slot.live);
+    if (request.decoding.isDone) this.#finish(slot, slot.live);
   }
 
   async #pass(live: readonly Slot[]): Promise<void> {
@@ -207,36 +207,36 @@ export class Scheduler {
   }
 
   async #choose(slot: Slot, live: Live, output: number): Promise<void> {
-    live.sampler.applyConfig(live.generation.config());
+    live.sampler.applyConfig(live.decoding.config());
     let token = await this.#runner.sample(output, live.sampler);
-    if (live.generation.refuses(token)) {
-      live.sampler.applyConfig(live.generation.config());
+    if (live.decoding.refuses(token)) {
+      live.sampler.applyConfig(live.decoding.config());
       token = await this.#runner.sample(output, live.sampler);
     }
     if (token < 0) throw new Error("llama.cpp chose no token");
-    const { logprobs } = live.generation;
+    const { logprobs } = live.decoding;
     const probabilities =
       logprobs > 0 ? await this.#runner.logProbabilities(output, token, logprobs) : undefined;
     try {
-      live.pending.push(...live.generation.take(token, probabilities));
+      live.pending.push(...live.decoding.take(token, probabilities));
     } catch (error) {
       this.#release(slot);
       live.reject(error);
       return;
     }
     tell(live);
-    if (live.generation.isDone) this.#finish(slot, live);
+    if (live.decoding.isDone) this.#finish(slot, live);
   }
 
   #finish(slot: Slot, live: Live): void {
     this.#release(slot);
-    const { generation, reused } = live;
+    const { decoding, reused } = live;
     const usage = {
-      promptTokens: generation.prompt.length,
+      promptTokens: decoding.prompt.length,
       cachedTokens: reused,
-      completionTokens: generation.tokens.length,
+      completionTokens: decoding.tokens.length,
     };
-    live.resolve({ answer: generation.answer(), usage });
+    live.resolve({ answer: decoding.answer(), usage });
   }
 
   /** Frees the slot; its sequence keeps its state, for prompts with a common beginning. */
@@ -246,8 +246,8 @@ export class Scheduler {
   }
 }
 
-function tell({ generation, signal, onText }: Waiting): void {
+function tell({ decoding, signal, onText }: Waiting): void {
   if (onText === undefined || signal.aborted) return;
-  const delta = generation.takeDelta();
+  const delta = decoding.takeDelta();
   if (delta) onText(delta);
 }

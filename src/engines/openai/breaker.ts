@@ -72,8 +72,11 @@ export class EndpointBreaker {
     return this.#downSinceMs;
   }
 
-  /** The endpoint replied, even if with an error of that one request. */
-  succeed(isProbe: boolean): void {
+  /**
+   * The endpoint was reached: it replied, if only with an error, or the request was lost on its
+   * way. Only `fail` counts against it.
+   */
+  reached(isProbe: boolean): void {
     if (this.#downSinceMs === undefined && !isProbe) return;
     this.#downSinceMs = undefined;
     if (this.#state === "open") this.#failures = 0;

@@ -204,7 +204,7 @@ export class Endpoint implements RoutedEndpoint {
       throw error;
     }
     this.#failuresInARow = 0;
-    this.breaker.succeed(lease.isProbe);
+    this.breaker.reached(lease.isProbe);
     const { promptTokens, completionTokens } = value.usage;
     lease.admission.end({ outcome: "answered", promptTokens, completionTokens, headers });
     return { of: "answer", value };
@@ -250,7 +250,7 @@ export class Endpoint implements RoutedEndpoint {
       return this.#pause({ message: error.message }, lease, end);
     }
     const isTakenOut = error.scope === "run" && this.#context.beside.takeOut(this, error);
-    this.breaker.succeed(lease.isProbe);
+    this.breaker.reached(lease.isProbe);
     lease.admission.end(end);
     if (isTakenOut) return { of: "endpoint", down: undefined };
     return { of: "request", error, endpoint: this };

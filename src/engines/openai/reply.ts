@@ -2,8 +2,8 @@ import { SluiceError } from "../../foundation/errors.ts";
 import {
   type Answer,
   type FinishReason,
-  type GenerationParameters,
   noUsage,
+  type SamplingParameters,
   type TokenAlternative,
   type TokenLogprob,
   type ToolCall,
@@ -20,7 +20,7 @@ export interface ReadReply {
 }
 
 /** The request, which the reply must fulfil. */
-type Asked = Pick<GenerationParameters, "numReturnSequences" | "logprobs">;
+type Asked = Pick<SamplingParameters, "numReturnSequences" | "logprobs">;
 
 /** Other servers' names for the ends of an answer; any other name means `stop`. */
 const finishReasons: Record<string, FinishReason> = {

@@ -2,10 +2,10 @@ import {
   type AnswerStructure,
   type ChatMessage,
   type ContentPart,
-  type GenerationParameters,
   greedyParameters,
   type InferenceRequest,
   leftOutParameters,
+  type SamplingParameters,
   type SlottedLine,
 } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
@@ -42,7 +42,7 @@ export class RequestWriter {
   readonly #structuredOutput: StructuredOutput;
   #structure: AnswerStructure | undefined;
   #structureTail = "";
-  #parameters: GenerationParameters | undefined;
+  #parameters: SamplingParameters | undefined;
   #chatTail = "";
   #completionTail = "";
 
@@ -108,7 +108,7 @@ export class RequestWriter {
     return this.#structureTail;
   }
 
-  #prepare(parameters: GenerationParameters): void {
+  #prepare(parameters: SamplingParameters): void {
     this.#parameters = parameters;
     const fields = sampling(parameters, this.#isOpenaiItself);
     const { maxNewTokens, explicit = [], logprobs = 0 } = parameters;
@@ -167,7 +167,7 @@ function tail(fields: Record<string, unknown>): string {
   return `,${JSON.stringify(fields).slice(1)}`;
 }
 
-function sampling(parameters: GenerationParameters, isOpenaiItself: boolean) {
+function sampling(parameters: SamplingParameters, isOpenaiItself: boolean) {
   const { stop, explicit = [] } = parameters;
   const fields: Record<string, unknown> = {
     temperature: parameters.temperature,

@@ -5,12 +5,12 @@ import { packageFile } from "../../entry.ts";
 import { toGbnf } from "../../foundation/grammar.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import {
-  type GenerationParameters,
   type InferenceRequest,
   type InferenceResponse,
   noUsage,
   type OnDelta,
   requestSeed,
+  type SamplingParameters,
 } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "../engine.ts";
@@ -190,7 +190,7 @@ function tokenRequest(
 
 /** Parameters by the names of the library's `GenerationConfig`, except neutral values. */
 function generationConfig(
-  parameters: GenerationParameters,
+  parameters: SamplingParameters,
   maxNewTokens: number,
   seed: number,
 ): JsonObject {

@@ -1,5 +1,5 @@
 import type { ExactRow } from "../../foundation/exact-json.ts";
-import type { GenerationParameters, TextMessage } from "../../foundation/inference.ts";
+import type { SamplingParameters, TextMessage } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 
 /** One request of a batch. */
@@ -20,7 +20,7 @@ export interface PredictorItem<Row = ExactRow> {
   /** The rendered conversation, for any other prompt. */
   messages?: readonly TextMessage[];
   /** The job's sampling parameters; absent in a job without prompts. */
-  parameters?: GenerationParameters;
+  parameters?: SamplingParameters;
   /** JSON Schema of the answer, if the job has one. */
   schema?: JsonObject;
 }

@@ -1,7 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type {
-  GenerationParameters,
   InferenceRequest,
+  SamplingParameters,
   TextMessage,
   ToolChoice,
 } from "../../foundation/inference.ts";
@@ -26,7 +26,7 @@ export interface BatchLine {
   /** The tools that a chat may call and its tool choice, as a server takes them. */
   tools?: AskedTools;
   /** The parameters that the body sets; all others come from the job. */
-  parameters: Partial<GenerationParameters>;
+  parameters: Partial<SamplingParameters>;
 }
 
 const kinds: Readonly<Record<string, RequestKind>> = {

@@ -1,9 +1,9 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type {
   AnswerStructure,
-  GenerationParameters,
   InferenceRequest,
   InferenceResponse,
+  SamplingParameters,
 } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { type AnswerForm, withComplaint } from "../answer-form.ts";
@@ -15,7 +15,7 @@ import { type ResponseFormat, ResponseForms } from "./response-forms.ts";
 
 export interface BatchPromptSetOptions {
   /** The job's parameters, for what a body does not set. */
-  parameters: GenerationParameters;
+  parameters: SamplingParameters;
   /** Models that a body may name; `*` = any. */
   models: readonly string[];
   /** True if the engine gives vectors of texts. */
@@ -23,7 +23,7 @@ export interface BatchPromptSetOptions {
   /** True if the engine supports tools. */
   callsTools: boolean;
   /** Names of parameters that the engine does not support, such as `generation.topK`. */
-  unsupportedBy(parameters: GenerationParameters): readonly string[];
+  unsupportedBy(parameters: SamplingParameters): readonly string[];
 }
 
 /** Prompts of a job whose rows are requests: lines of OpenAI batch files. */
@@ -35,7 +35,7 @@ export class BatchPromptSet implements PromptSet {
   readonly #formOf = new WeakMap<AnswerStructure, AnswerForm>();
   #changesText = "{}";
   /** Parameters of the previous line, because lines of one file usually set the same. */
-  #parameters: GenerationParameters;
+  #parameters: SamplingParameters;
 
   constructor(options: BatchPromptSetOptions) {
     this.#options = options;
@@ -125,7 +125,7 @@ export class BatchPromptSet implements PromptSet {
     throw new SluiceError("MODEL_DIFFERS", detail, { field: "body.model" });
   }
 
-  #parametersOf({ parameters: changes }: BatchLine): GenerationParameters {
+  #parametersOf({ parameters: changes }: BatchLine): SamplingParameters {
     const text = JSON.stringify(changes);
     if (text === this.#changesText) return this.#parameters;
     const parameters = merged(this.#options.parameters, changes);
@@ -147,10 +147,7 @@ function inJson(response: InferenceResponse): InferenceResponse {
   return { ...response, answers };
 }
 
-function merged(
-  job: GenerationParameters,
-  changes: Partial<GenerationParameters>,
-): GenerationParameters {
+function merged(job: SamplingParameters, changes: Partial<SamplingParameters>): SamplingParameters {
   const explicit = [...new Set([...(job.explicit ?? []), ...Object.keys(changes)])];
   const { maxLength, ...parameters } = { ...job, ...changes, explicit };
   // A limit in the line replaces the job's limit, whichever of the two kinds they are.

@@ -1,4 +1,4 @@
-import type { GenerationParameters } from "../../foundation/inference.ts";
+import type { SamplingParameters } from "../../foundation/inference.ts";
 import { canonicalJson, type Json, type JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { nearest } from "../../foundation/suggest.ts";
@@ -7,7 +7,7 @@ import { invalid, unsupported, withoutTools } from "./request-faults.ts";
 /** What a line requests; its URL decides. */
 export type RequestKind = "chat" | "completion" | "embedding";
 
-type Changes = Partial<GenerationParameters>;
+type Changes = Partial<SamplingParameters>;
 
 /** The changes that a field's value makes; undefined = an invalid value. */
 type Reader = (value: Json) => Changes | undefined;

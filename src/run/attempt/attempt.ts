@@ -38,10 +38,20 @@ export interface AttemptListener extends JournalListener {
   onTake?(rows: UpcomingRows): void;
 }
 
+/** What is known of an answer beside its text. */
+export interface AnswerFacts {
+  /** The number of rows that the row became: the answer is the list of them. */
+  results?: number;
+  /** The other rows of its request, which have no results of their own. */
+  others?: readonly InputRow[];
+  /** True if its text certainly is ASCII. */
+  isAscii?: boolean;
+}
+
 /** The next rows to send, as far as they were read. */
 export interface UpcomingRows {
-  /** Up to `most` of them, in the order in which they are sent. */
-  upcoming(most: number): { readonly index: number }[];
+  /** The indexes of up to `most` of them, in the order in which they are sent. */
+  upcoming(most: number): number[];
 }
 
 /**
@@ -264,19 +274,16 @@ export class TaskAttempt {
    * Records that a row was answered.
    *
    * @param row the row, if it is at hand: then it need not be read again when its turn comes.
-   * @param results the number of rows that the row became: `answerJson` is the list of them.
-   * @param others the other rows of its request, which have no results of their own.
    */
   settleAnswered(
     index: number,
     requests: readonly RequestRecord[],
     answerJson: string,
     row?: InputRow,
-    results?: number,
-    others: readonly InputRow[] = [],
+    { results, others = [], isAscii = false }: AnswerFacts = {},
   ): void {
     const head = answeredHead(index, requests, results, others.map(indexOf));
-    const place = this.#journal.appendAnswer(head, answerJson);
+    const place = this.#journal.appendAnswer(head, answerJson, isAscii);
     if (!this.#outcomes.settle(index, "answered", place)) throw settledTwice(index);
     if (row && this.#part.isNext(index)) {
       this.#part.answered(row, this.#journal.wholeLines ? `${head}${answerJson}}` : answerJson);

@@ -89,11 +89,11 @@ export class JournalWriter {
 
   /**
    * Appends a line whose last member is `answerJson`; returns the answer's future place. `head` is
-   * ASCII.
+   * ASCII, and with `isAscii` the answer as well.
    */
-  appendAnswer(head: string, answerJson: string): JournalPlace {
+  appendAnswer(head: string, answerJson: string, isAscii = false): JournalPlace {
     const offset = this.#flushedBytes + this.#pendingBytes;
-    const bytes = byteLength(answerJson);
+    const bytes = isAscii ? answerJson.length : byteLength(answerJson);
     this.#text += `${head}${answerJson}}\n`;
     this.#pendingBytes += head.length + bytes + 2;
     this.#afterPut();

@@ -3,11 +3,14 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { HashedFile } from "../output/hashed-file.ts";
 import type { PlannedFile } from "../plan/plan.ts";
 
-/** Small, so that lines die young: each is several objects until it is written. */
-const flushChars = 128 * 1024;
+/** Small, so that lines die young: each is several objects until they are written together. */
+const flushChars = 32 * 1024;
+
+/** While a write runs, this much may wait for the next one. */
+const maxWaitingChars = 4 * flushChars;
 
 /** Memory of a write that is kept for the next one. */
-const maxKeptBytes = 8 * flushChars;
+const maxKeptBytes = 8 * maxWaitingChars;
 
 /** Events of the file, for the code that adds lines. */
 export interface LineFileListener {
@@ -22,35 +25,42 @@ export class LineFile {
   readonly #storage: Storage;
   readonly #path: string;
   readonly #listener: LineFileListener;
+  readonly #written: (lines: string) => string;
   #file: HashedFile | undefined;
   #writing: Promise<void> | undefined;
   /** For the bytes of one write: new memory for each would wait for the garbage collector. */
   #memory: Buffer = Buffer.alloc(0);
-  #lines: string[] = [];
-  #chars = 0;
+  /** Lines that wait to be written. */
+  #text = "";
   #isBegun = false;
   #failure: unknown;
 
-  constructor(storage: Storage, path: string, listener: LineFileListener) {
+  /** @param written makes the text of many lines what is written; it looks at none alone. */
+  constructor(
+    storage: Storage,
+    path: string,
+    listener: LineFileListener,
+    written: (lines: string) => string = (lines) => lines,
+  ) {
     this.#storage = storage;
     this.#path = path;
     this.#listener = listener;
+    this.#written = written;
   }
 
   /** True if nothing was added; of an abandoned file this is unknown. */
   get isEmpty(): boolean {
-    return this.#failure === undefined && !this.#isBegun && this.#lines.length === 0;
+    return this.#failure === undefined && !this.#isBegun && this.#text === "";
   }
 
-  /** True while a write runs and the same amount again waits for it. */
+  /** True while a write runs and much waits for it. */
   get isFull(): boolean {
-    return this.#writing !== undefined && this.#chars >= flushChars;
+    return this.#writing !== undefined && this.#text.length >= maxWaitingChars;
   }
 
   add(line: string): void {
-    this.#lines.push(line);
-    this.#chars += line.length;
-    if (this.#chars >= flushChars) this.#startWrite();
+    this.#text += `${line}\n`;
+    if (this.#text.length >= flushChars) this.#startWrite();
   }
 
   /** Resolves when more can be added. */
@@ -75,21 +85,19 @@ export class LineFile {
   /** Abandons the file: nothing appears, even if it is being closed. */
   async abort(): Promise<void> {
     this.#failure ??= new SluiceError("STORE_FAILED", "it was given up", { file: this.#path });
-    this.#lines = [];
-    this.#chars = 0;
+    this.#text = "";
     while (this.#writing) await this.#writing;
     await this.#file?.abort();
   }
 
   #startWrite(): void {
-    if (this.#writing || this.#failure !== undefined || this.#lines.length === 0) return;
-    const data = this.#encoded(`${this.#lines.join("\n")}\n`);
-    this.#lines = [];
-    this.#chars = 0;
+    if (this.#writing || this.#failure !== undefined || this.#text === "") return;
+    const data = this.#encoded(this.#written(this.#text));
+    this.#text = "";
     this.#isBegun = true;
     this.#writing = this.#write(data).finally(() => {
       this.#writing = undefined;
-      if (this.#chars >= flushChars) this.#startWrite();
+      if (this.#text.length >= flushChars) this.#startWrite();
       this.#listener.onDrain();
     });
   }

@@ -71,7 +71,8 @@ export class PartWriter {
         if (!this.#isFinishing) listener.onFailure(error);
       },
     };
-    this.#part = new LineFile(context.storage, this.#paths.part, own);
+    const written = (lines: string) => this.#lines.written(lines);
+    this.#part = new LineFile(context.storage, this.#paths.part, own, written);
     this.#deadLetters = new LineFile(context.storage, this.#paths.deadLetters, own);
   }
 

@@ -76,11 +76,6 @@ export class ResultLines {
    * @param text the answer's JSON; if the job includes more beside it, its journal line.
    */
   answered(row: InputRow, text: string): string {
-    const line = this.#answered(row, text);
-    return this.#isPublished ? withoutSpecials(line) : line;
-  }
-
-  #answered(row: InputRow, text: string): string {
     const { index, value, dataset } = row;
     if (this.givesRows) return elementTexts(text).join("\n");
     if (this.#batchLines) {
@@ -89,6 +84,11 @@ export class ResultLines {
     const line = this.#withAnswer(row, text);
     if (dataset === undefined) return line;
     return spliceField(line, datasetFieldJson, JSON.stringify(dataset));
+  }
+
+  /** Lines as they are written: many at once, because nearly none has anything to replace. */
+  written(lines: string): string {
+    return this.#isPublished ? withoutSpecials(lines) : lines;
   }
 
   /** The row's dead letter. */

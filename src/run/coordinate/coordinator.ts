@@ -40,6 +40,27 @@ export interface CoordinatorOptions {
   signal?: AbortSignal;
 }
 
+/** A request to cancel a run, as it is stored. */
+interface CancelRecord {
+  id: string;
+  /** Time for requests in flight; absent = `limits.stopGraceMs`. */
+  graceMs?: number;
+}
+
+/** The reason of a stop that somebody asked for, who said how long requests in flight have. */
+export class CancelRequest extends SluiceError {
+  readonly graceMs: number;
+  /** Aborted once somebody asks for `hurryMs` instead. */
+  readonly hurry: AbortSignal;
+  hurryMs = 0;
+
+  constructor(graceMs: number, hurry: AbortSignal) {
+    super("RUN_CANCELED");
+    this.graceMs = graceMs;
+    this.hurry = hurry;
+  }
+}
+
 /** Files to remove between two checks of the leadership. */
 const removalsAtOnce = 32;
 
@@ -51,6 +72,7 @@ export class Coordinator {
   readonly #startedAt: number;
   readonly #startedMs: number;
   readonly #stop = new AbortController();
+  readonly #hurry = new AbortController();
   #beat = 0;
   #cancelTimer: (() => void) | undefined;
   #beating: Promise<void> = Promise.resolve();
@@ -155,8 +177,20 @@ export class Coordinator {
     await this.assertLeads();
     // A canceled run keeps its leader until it has stopped: its workers are still writing.
     await this.#writeHeartbeat();
-    if ((await countCancels(this.#options.storage)) > this.#cancelsBefore) {
-      this.#stop.abort(new SluiceError("RUN_CANCELED"));
+    const cancels = await countCancels(this.#options.storage);
+    if (cancels > this.#cancelsBefore) await this.#obeyCancel(cancels);
+  }
+
+  async #obeyCancel(number: number): Promise<void> {
+    const { storage } = this.#options;
+    const { graceMs = limits.stopGraceMs } =
+      (await readJson<CancelRecord>(storage, cancelPath(number))) ?? {};
+    const { reason } = this.#stop.signal;
+    if (!this.#stop.signal.aborted) {
+      this.#stop.abort(new CancelRequest(graceMs, this.#hurry.signal));
+    } else if (reason instanceof CancelRequest && graceMs < reason.graceMs) {
+      reason.hurryMs = graceMs;
+      this.#hurry.abort();
     }
   }
 
@@ -197,11 +231,17 @@ export async function leadTimes(storage: Storage): Promise<LeadTime[]> {
   return times;
 }
 
-/** Tells the coordinator of a run, on any host, to stop. */
-export async function requestCancel(storage: Storage, id: string): Promise<void> {
+const cancelPath = (number: number) => `${cancelPrefix}${String(number).padStart(6, "0")}.json`;
+
+/**
+ * Tells the coordinator of a run, on any host, to stop.
+ *
+ * @param graceMs time for requests in flight; default `limits.stopGraceMs`.
+ */
+export async function requestCancel(storage: Storage, id: string, graceMs?: number): Promise<void> {
+  const record: CancelRecord = { id, ...(graceMs !== undefined && { graceMs }) };
   for (let number = (await countCancels(storage)) + 1; ; number++) {
-    const path = `${cancelPrefix}${String(number).padStart(6, "0")}.json`;
-    const { won } = await createOnce(storage, path, { id }, (it) => it.id);
+    const { won } = await createOnce(storage, cancelPath(number), record, (it) => it.id);
     if (won) return;
   }
 }

@@ -28,8 +28,16 @@ export const coordinatorPrefix = "_sluice/coordinators/";
 export const workerPrefix = "_sluice/workers/";
 /** Processes that change published files without leading. */
 export const menderPrefix = "_sluice/menders/";
+/** What joining workers say of the tasks that they process. */
+export const claimPrefix = "_sluice/claims/";
 export const cancelPrefix = "_sluice/cancel/";
+/** What was submitted to a scheduler, in order. */
+export const submissionPrefix = "_sluice/submissions/";
 export const probePrefix = "_sluice/probe/";
+/** Output of programs, for each row and try. */
+export const logPrefix = "_sluice/logs/";
+/** Which tries of rows gave the results in mounts. */
+export const stagedPrefix = "_sluice/staged/";
 const sealPrefix = "_sluice/seals/";
 /** Manifests under the names of their writers. */
 const manifestPrefix = "_sluice/manifests/";
@@ -141,6 +149,27 @@ export function repeatedTaskPath(task: number, of: Generation): string {
   return `${repeatedTasksPrefix(of)}${task}.json`;
 }
 
+/** What the joining workers of a generation say: which tasks they process, and that they live. */
+export function claimsPrefix(of: Generation): string {
+  return `${claimPrefix}${of.runId.toLowerCase()}.g${of.generation}/`;
+}
+
+/** The `number`th claim of a range of tasks that begins or ends with `task`. */
+export function claimPath(task: number, number: number, of: Generation): string {
+  return `${claimsPrefix(of)}${task}.${number}.json`;
+}
+
+/** The task in a claim's path, or undefined if it is not a claim. */
+export function taskOfClaim(path: string, of: Generation): number | undefined {
+  const match = /^(\d+)\.\d+\.json$/.exec(path.slice(claimsPrefix(of).length));
+  return match ? Number(match[1]) : undefined;
+}
+
+/** The heartbeat of a joining worker. */
+export function claimOwnerPath(owner: string, of: Generation): string {
+  return `${claimsPrefix(of)}owners/${owner}.json`;
+}
+
 /** Files of one attempt. */
 export function attemptPaths(task: number, of: Generation, attempt: string) {
   const folder = `${taskAttemptsPrefix(task, of)}${attempt}/`;
@@ -197,7 +226,7 @@ export function coordinatorPaths(number: number) {
 
 export const eventPrefix = "_sluice/events/";
 
-/** Events of one writer: a coordinator by its number, or a static worker by its id. */
+/** Events of one writer: a coordinator by its number, or a joining worker by its id. */
 export function eventLogPath(writer: number | string): string {
   return `${eventPrefix}${String(writer).padStart(6, "0")}.jsonl`;
 }
@@ -205,6 +234,21 @@ export function eventLogPath(writer: number | string): string {
 /** The state of a worker, which it writes while it lives. */
 export function workerPath(worker: string): string {
   return `${workerPrefix}${worker}.json`;
+}
+
+/** Folder of the tries of a row whose answer is a program's end. */
+export function rowLogsPrefix(row: number): string {
+  return `${logPrefix}${row}/`;
+}
+
+/** What the program of one try wrote; ids sort by time. */
+export function rowLogPath(row: number, id: string): string {
+  return `${rowLogsPrefix(row)}${id}.jsonl`;
+}
+
+/** The one record that decides which try of a row gave the results of its mounts. */
+export function stagedPath(row: number, { generation }: Pick<Generation, "generation">): string {
+  return `${stagedPrefix}g${generation}/${row}.json`;
 }
 
 /** Where dead processes may have left files, except for the many attempts. */
@@ -215,11 +259,14 @@ export const shallowPrefixes = [
   "_sluice/tasks",
   stdinPrefix,
   reportPath,
+  submissionPrefix,
   cancelPrefix,
+  claimPrefix,
   commitPrefix,
   coordinatorPrefix,
   deadLetterPrefix,
   generationPrefix,
+  logPrefix,
   manifestPrefix,
   menderPrefix,
   outputsPrefix,
@@ -228,5 +275,6 @@ export const shallowPrefixes = [
   probePrefix,
   rowHashesPrefix,
   sealPrefix,
+  stagedPrefix,
   workerPrefix,
 ];

@@ -22,7 +22,10 @@ export interface BackendRun {
   /** Failed rows at which the run stops; undefined = never. */
   maxFailedRows: number | undefined;
   failedBefore: number;
-  onEvent(event: RunEvent): void;
+  /** Only submit the work: a scheduler continues with it when this process has ended. */
+  isDetached: boolean;
+  /** @param isStored a worker has written the event to its own file of events. */
+  onEvent(event: RunEvent, isStored?: boolean): void;
   signal: AbortSignal;
 }
 

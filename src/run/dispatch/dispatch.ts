@@ -4,6 +4,7 @@ import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
 import { backoffMs } from "../../foundation/retry.ts";
 import type { ErrorCounts } from "../attempt/commit.ts";
+import { CancelRequest } from "../coordinate/coordinator.ts";
 import { leadingDeaths } from "../execute/isolation.ts";
 import type { RunEvent } from "../status/events.ts";
 import { type FromWorker, protocolVersion } from "../worker/protocol.ts";
@@ -32,12 +33,22 @@ export type { DrainNotice, RefusedStart, WorkerHandle };
 export interface DispatchOptions {
   /** Tasks without a commit, in the order of their processing. */
   tasks: readonly number[];
+  /**
+   * Finds further tasks when those at hand run out; resolves with none when there will be none. Its
+   * errors stop the workers. Default: there are none.
+   */
+  takeMore?(): Promise<readonly number[]>;
   /** Planned rows of a task. */
   rowsOf(task: number): number;
   /** Most workers; `resize` changes the number. */
   workers: number;
-  /** Starts one, or refuses at once for lack of room. Its errors end the run. */
-  startWorker(index: number): Promise<WorkerHandle | RefusedStart>;
+  /**
+   * Starts one, or refuses for lack of room. It may wait for room until `unwanted` is aborted, and
+   * then refuses at once. Its errors end the run.
+   */
+  startWorker(index: number, unwanted: AbortSignal): Promise<WorkerHandle | RefusedStart>;
+  /** Lets workers go for which no task is left, before the run ends. Default: they stay. */
+  releasesIdle?: boolean;
   /** Time for a worker to get ready; default `limits.workerReadyTimeoutMs`. */
   readyTimeoutMs?: number | undefined;
   /** After this silence, a ready worker counts as hanging; default `limits.maxWorkerSilenceMs`. */
@@ -82,12 +93,18 @@ export class Dispatcher {
   /** Indexes with a worker, or one that starts now or later. */
   readonly #held = new Set<number>();
   #size: number;
+  /** Tasks that were given so far. */
+  #total: number;
+  /** Whether there may be further tasks, and whether they are being found. */
+  #more: "none" | "perhaps" | "sought";
   #committed = 0;
   /** Failed starts in a row. */
   #failedStarts = 0;
   /** Deaths in a row without a committed task between them. */
   #deaths = 0;
   #starting = 0;
+  /** Aborted once the starts of now are not wanted. */
+  #unwanted = new AbortController();
   #failedRows: number;
   readonly #tally = new DispatchTally();
   #error: SluiceError | undefined;
@@ -99,6 +116,8 @@ export class Dispatcher {
     this.#timers = new Timers(options.clock);
     this.#failedRows = options.failedBefore;
     this.#size = options.workers;
+    this.#total = options.tasks.length;
+    this.#more = options.takeMore ? "perhaps" : "none";
     this.#queue = options.tasks.map((task) => newTask(task)).reverse();
   }
 
@@ -138,7 +157,7 @@ export class Dispatcher {
 
   /** Starts the missing workers that the open tasks can use. */
   #fill(): void {
-    const open = this.#options.tasks.length - this.#committed;
+    const open = this.#total - this.#committed;
     for (let index = 0; index < Math.min(this.#size, open); index++) {
       if (!this.#held.has(index)) this.#start(index);
     }
@@ -146,14 +165,16 @@ export class Dispatcher {
 
   #start(index: number, refusals = 0): void {
     this.#held.delete(index);
-    if (this.#isStopping || index >= this.#size) return;
+    if (this.#isStopping || this.#isTail || index >= this.#size) return;
     this.#held.add(index);
     this.#starting++;
-    this.#options.startWorker(index).then(
+    const unwanted = this.#unwanted.signal;
+    this.#options.startWorker(index, unwanted).then(
       (start) => {
         this.#starting--;
-        if ("refused" in start) this.#awaitRoom(index, refusals + 1, start);
-        else this.#join(new DispatchedWorker(index, start));
+        if (!("refused" in start)) this.#join(new DispatchedWorker(index, start));
+        else if (unwanted.aborted) this.#giveBack(index);
+        else this.#awaitRoom(index, refusals + 1, start);
       },
       (error: unknown) => {
         this.#starting--;
@@ -162,6 +183,13 @@ export class Dispatcher {
         this.#settleIfOver();
       },
     );
+  }
+
+  /** Ends a start that was given up. A task may have come back since. */
+  #giveBack(index: number): void {
+    this.#held.delete(index);
+    if (!this.#isStopping && !this.#isTail) this.#fill();
+    this.#settleIfOver();
   }
 
   #awaitRoom(index: number, refusals: number, { refused, retryAfterMs }: RefusedStart): void {
@@ -181,15 +209,22 @@ export class Dispatcher {
       else this.#killLater(worker);
     });
     void handle.ended.then((reason) => this.#onDeath(worker, reason));
-    const { readyTimeoutMs = limits.workerReadyTimeoutMs } = this.#options;
-    const cancel = this.#schedule(readyTimeoutMs, () => {
-      if (!worker.isReady) worker.kill(`it did not get ready within ${readyTimeoutMs / 1000} s`);
-    });
-    void handle.ended.then(cancel);
+    this.#awaitReady(worker);
+    void handle.ended.then(() => worker.cancelReadyTimeout());
     this.#watch(worker);
     void handle.drained?.then((notice) => this.#drain(worker, notice));
+    void handle.lost?.then((reason) => worker.kill(reason));
     if (this.#isStopping) this.#sendStop(worker);
     else if (worker.index >= this.#size) this.#drain(worker, shrunk);
+  }
+
+  /** A worker that still prepares its machine has as long again after each beat. */
+  #awaitReady(worker: DispatchedWorker): void {
+    const { readyTimeoutMs = limits.workerReadyTimeoutMs } = this.#options;
+    worker.cancelReadyTimeout();
+    worker.cancelReadyTimeout = this.#schedule(readyTimeoutMs, () => {
+      if (!worker.isReady) worker.kill(`it did not get ready within ${readyTimeoutMs / 1000} s`);
+    });
   }
 
   /** Tells a worker to leave. Answers in time are kept; other workers get the rest of its tasks. */
@@ -237,6 +272,7 @@ export class Dispatcher {
         this.#onAsking(worker, message);
         return;
       case "worker-beat":
+        this.#onBeat(worker, message);
         return;
       default:
         this.#ignore(worker, message);
@@ -256,6 +292,11 @@ export class Dispatcher {
     this.#failedStarts = 0;
     worker.capacity = message.capacity;
     this.#options.onEvent({ ...message, type: "worker-start" });
+  }
+
+  #onBeat(worker: DispatchedWorker, { doing }: FromWorker & { type: "worker-beat" }): void {
+    if (!worker.isReady) this.#awaitReady(worker);
+    if (doing !== undefined) this.#noticeOnce(doing);
   }
 
   #onAsking(worker: DispatchedWorker, message: FromWorker & { type: "task-asking" }): void {
@@ -398,10 +439,50 @@ export class Dispatcher {
     if (this.#isStopping || !worker.isReady) return;
     while (worker.wantsTask) {
       const state = this.#queue.pop();
-      if (!state) return;
+      if (!state) {
+        this.#seekMore();
+        return this.#release(worker);
+      }
       worker.running.set(state.task, newRunning(state, this.#options.rowsOf(state.task)));
       worker.handle.channel.send({ type: "task-run", task: state.task, ...state.ends });
     }
+  }
+
+  /** True if no task is left to hand out, and idle workers may go. */
+  get #isTail(): boolean {
+    return this.#options.releasesIdle === true && this.#queue.length === 0 && this.#more === "none";
+  }
+
+  #release(worker: DispatchedWorker): void {
+    if (!this.#isTail) return;
+    this.#giveUpStarts();
+    if (worker.running.size > 0) return;
+    worker.leavesFor = "no task is left for it";
+    this.#sendStop(worker);
+  }
+
+  #giveUpStarts(): void {
+    if (this.#starting === 0) return;
+    this.#unwanted.abort();
+    this.#unwanted = new AbortController();
+  }
+
+  #seekMore(): void {
+    if (this.#more !== "perhaps" || this.#isStopping) return;
+    this.#more = "sought";
+    this.#options.takeMore!().then(
+      (tasks) => {
+        this.#more = tasks.length === 0 ? "none" : "perhaps";
+        this.#total += tasks.length;
+        this.#queue.unshift(...tasks.map((task) => newTask(task)).reverse());
+        this.#handOut();
+        this.#settleIfOver();
+      },
+      (error: unknown) => {
+        this.#stop(asSluiceError(error));
+        this.#settleIfOver();
+      },
+    );
   }
 
   #checkBudget(): void {
@@ -419,16 +500,28 @@ export class Dispatcher {
     if (this.#isStopping) return;
     this.#isStopping = true;
     this.#error = error;
-    for (const worker of this.#workers) this.#sendStop(worker);
+    const isAsked = error instanceof CancelRequest;
+    const stopAll = (graceMs: number) => {
+      // Whatever its requests get, a worker has time to write its journals.
+      const leaveMs = Math.max(2 * graceMs, limits.stopGraceMs);
+      for (const worker of this.#workers) this.#sendStop(worker, graceMs, leaveMs);
+    };
+    stopAll(isAsked ? error.graceMs : limits.stopGraceMs);
+    this.#giveUpStarts();
+    if (isAsked) error.hurry.addEventListener("abort", () => stopAll(error.hurryMs));
   }
 
-  #sendStop(worker: DispatchedWorker, graceMs: number = limits.stopGraceMs): void {
+  #sendStop(
+    worker: DispatchedWorker,
+    graceMs: number = limits.stopGraceMs,
+    leaveMs = 2 * graceMs,
+  ): void {
     worker.handle.channel.send({ type: "worker-stop", graceMs });
-    this.#killLater(worker, graceMs);
+    this.#killLater(worker, leaveMs);
   }
 
-  #killLater(worker: DispatchedWorker, graceMs: number = limits.stopGraceMs): void {
-    const cancel = this.#schedule(graceMs * 2, () => worker.kill("it did not leave"));
+  #killLater(worker: DispatchedWorker, delayMs: number = 2 * limits.stopGraceMs): void {
+    const cancel = this.#schedule(delayMs, () => worker.kill("it did not leave"));
     void worker.handle.ended.then(cancel);
   }
 
@@ -440,11 +533,15 @@ export class Dispatcher {
   }
 
   #settleIfOver(): void {
-    const isComplete = this.#committed >= this.#options.tasks.length;
+    const isUpToDate = this.#committed >= this.#total;
+    // No worker is there to want more.
+    if (isUpToDate && this.#workers.size === 0 && this.#starting === 0) this.#seekMore();
+    const isComplete = isUpToDate && this.#more === "none";
     if (!isComplete && !this.#isStopping) return;
     if (!this.#isStopping) {
       this.#isStopping = true;
       for (const worker of this.#workers) this.#sendStop(worker);
+      this.#giveUpStarts();
     }
     if (this.#workers.size > 0 || this.#starting > 0) return;
     this.#timers.clear();
@@ -465,7 +562,7 @@ const shrunk: DrainNotice = Object.freeze({
 const roomBackoff = Object.freeze({ baseMs: 500, maxMs: 10_000 });
 const restartBackoff = Object.freeze({ baseMs: 100, maxMs: 10_000 });
 
-/** Storage failures may pass; others would occur again. */
+/** Failures of the storage and of the engine may pass; others would occur again. */
 function isWorthRetry(error: SluiceError): boolean {
   return error.code === "STORE_FAILED" || error.scope === "engine";
 }

@@ -12,6 +12,8 @@ export interface WorkerHandle {
   readonly ended: Promise<string>;
   /** Resolves when its machine is about to be taken away; absent = never. */
   readonly drained?: Promise<DrainNotice>;
+  /** Resolves when its machine is gone, or the way to it: no row is suspect; absent = never. */
+  readonly lost?: Promise<string>;
 }
 
 /** Notice that a worker must leave its machine. Another one may start elsewhere. */
@@ -44,6 +46,8 @@ export class DispatchedWorker {
   /** Rows that should wait with it, if more than its engine can hold. */
   rowsAhead = 0;
   isReady = false;
+  /** Takes back the end of its time to get ready. */
+  cancelReadyTimeout: () => void = () => {};
   /** Why its coordinator ended it; undefined if it did not. */
   endedFor: string | undefined;
   /** Why it was told to leave during the run; undefined if it was not. */

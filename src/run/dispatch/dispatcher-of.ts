@@ -13,6 +13,7 @@ import { Dispatcher, type DispatchOptions } from "./dispatch.ts";
 export function dispatcherOf(
   run: BackendRun,
   startWorker: DispatchOptions["startWorker"],
+  options: Pick<DispatchOptions, "releasesIdle"> = {},
 ): Dispatcher {
   const { context, job } = run;
   return new Dispatcher({
@@ -20,6 +21,7 @@ export function dispatcherOf(
     rowsOf: run.rowsOf,
     workers: run.workers,
     startWorker,
+    ...options,
     readyTimeoutMs: describeEngine(job.model).readyTimeoutMs?.(job.model),
     maxSilenceMs: job.workers.maxSilenceMs,
     clock: context.clock,

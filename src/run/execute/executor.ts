@@ -7,8 +7,8 @@ import type { TaskAttempt } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import { Backlog } from "./backlog.ts";
 import { type Asking, askAll, Isolation } from "./isolation.ts";
-import { RowJob, requestsOf } from "./row-job.ts";
 import { RowSource } from "./row-source.ts";
+import { RowWork, requestsOf } from "./row-work.ts";
 import {
   acceptAnswers,
   InvalidAnswers,
@@ -42,7 +42,7 @@ export class Executor {
   readonly #open = new Map<TaskAttempt, RowSource>();
   readonly #isolation = new Isolation();
   /** Rows with requests that were not sent yet. */
-  #begun: RowJob[] = [];
+  #begun: RowWork[] = [];
   /** Requests to send again now. */
   #again: Asking[] = [];
   readonly #timers = new Set<() => void>();
@@ -50,6 +50,7 @@ export class Executor {
   readonly backlog: Backlog;
   #isStopping = false;
   #isPumping = false;
+  #isPumpDue = false;
   #isWriting = false;
   /** Set by `stop`: called when the engine has no request. */
   #onIdle: (() => void) | undefined;
@@ -75,7 +76,7 @@ export class Executor {
       if (attempt && open.attempt !== attempt) continue;
       waiting += open.attempt.openRows - open.rowsInPlay;
     }
-    for (const job of this.#begun) if (!attempt || job.attempt === attempt) waiting++;
+    for (const work of this.#begun) if (!attempt || work.attempt === attempt) waiting++;
     return waiting;
   }
 
@@ -98,8 +99,8 @@ export class Executor {
     this.#open.delete(attempt);
     open.abort.abort(reason);
     void open.close();
-    this.#begun = this.#begun.filter((job) => job.attempt !== attempt);
-    this.#again = this.#again.filter(({ job }) => job.attempt !== attempt);
+    this.#begun = this.#begun.filter((work) => work.attempt !== attempt);
+    this.#again = this.#again.filter(({ work }) => work.attempt !== attempt);
     this.#isolation.forget(attempt);
     this.#pump();
   }
@@ -138,11 +139,22 @@ export class Executor {
     }
   }
 
+  /** Pumps once for all answers that come at once, such as those of a batch. */
+  #pumpSoon(): void {
+    if (this.#isPumpDue) return;
+    this.#isPumpDue = true;
+    queueMicrotask(() => {
+      this.#isPumpDue = false;
+      this.#pump();
+    });
+  }
+
   /** Whether more requests follow without an answer: rows are at hand or being read. */
   #isMoreComing(): boolean {
     if (this.#isolation.isActive) return false;
     if (this.#begun.length > 0 || this.#again.length > 0) return true;
-    return [...this.#open.values()].some(({ isExhausted }) => !isExhausted);
+    for (const { isExhausted } of this.#open.values()) if (!isExhausted) return true;
+    return false;
   }
 
   #fill(): void {
@@ -158,10 +170,10 @@ export class Executor {
   #nextAsking(): Asking | undefined {
     const again = this.#again.shift();
     if (again) return again;
-    for (let job = this.#begun[0]; job; job = this.#begun[0]) {
-      const at = job.takeNext();
-      if (!job.hasNext) this.#begun.shift();
-      if (at !== undefined) return this.#askingOf(job, at);
+    for (let work = this.#begun[0]; work; work = this.#begun[0]) {
+      const at = work.takeNext();
+      if (!work.hasNext) this.#begun.shift();
+      if (at !== undefined) return this.#askingOf(work, at);
     }
     for (const source of this.#open.values()) {
       const { attempt } = source;
@@ -180,30 +192,30 @@ export class Executor {
 
   #nextOf(source: RowSource): Asking | undefined {
     for (let rows = source.takeTogether(); rows; rows = source.takeTogether()) {
-      const job = this.#prepare(source, rows);
-      if (!job) {
+      const work = this.#prepare(source, rows);
+      if (!work) {
         if (!source.isOpen) return undefined;
         continue;
       }
-      const at = job.takeNext()!;
-      if (job.hasNext) this.#begun.push(job);
-      return this.#askingOf(job, at);
+      const at = work.takeNext()!;
+      if (work.hasNext) this.#begun.push(work);
+      return this.#askingOf(work, at);
     }
     return undefined;
   }
 
-  #askingOf(job: RowJob, at: number): Asking {
-    return { job, at, request: job.ready(at, this.#options.promptSet) };
+  #askingOf(work: RowWork, at: number): Asking {
+    return { work, at, request: work.ready(at, this.#options.promptSet) };
   }
 
   /** The requests of rows; undefined if they are settled already: broken, or without a request. */
-  #prepare(source: RowSource, rows: readonly InputRow[]): RowJob | undefined {
+  #prepare(source: RowSource, rows: readonly InputRow[]): RowWork | undefined {
     if (source.attempt.rowsTogether > 1) return this.#prepareTogether(source, rows);
     return rows[0] && this.#prepareRow(source, rows[0]);
   }
 
-  /** Rows with a common request are one job; broken rows fail alone. */
-  #prepareTogether(source: RowSource, rows: readonly InputRow[]): RowJob | undefined {
+  /** Rows with a common request go together; broken rows fail alone. */
+  #prepareTogether(source: RowSource, rows: readonly InputRow[]): RowWork | undefined {
     const { attempt } = source;
     const asked = rows.filter((row) => {
       const isWhole = row.error === undefined && attempt.idFault(row) === undefined;
@@ -216,26 +228,26 @@ export class Executor {
     const requests = asked.map((row) => requestsOf(row, attempt, promptSet).requests[0]!);
     const together = { ...requests[0]!, rows: requests.map(({ row }) => row!) };
     source.rowsInPlay += asked.length;
-    return new RowJob(source, first, [together], asked);
+    return new RowWork(source, first, [together], asked);
   }
 
-  #prepareRow(source: RowSource, row: InputRow): RowJob | undefined {
+  #prepareRow(source: RowSource, row: InputRow): RowWork | undefined {
     const { requests, failure } = requestsOf(row, source.attempt, this.#options.promptSet);
-    const job = new RowJob(source, row, requests);
+    const work = new RowWork(source, row, requests);
     source.rowsInPlay++;
-    if (failure) job.failure = failure;
+    if (failure) work.failure = failure;
     const replies = source.attempt.takeReplies(row.index);
-    if (replies) job.takeOver(replies);
-    if (job.hasNext) return job;
-    this.#settle(job);
+    if (replies) work.takeOver(replies);
+    if (work.hasNext) return work;
+    this.#settle(work);
     return undefined;
   }
 
   #ask(asking: Asking): void {
-    const { job, at, request } = asking;
-    const { source } = job;
+    const { work, at, request } = asking;
+    const { source } = work;
     if (!source.isOpen) return;
-    if (job.countTry(at) === 1) job.begin();
+    if (work.countTry(at) === 1) work.begin();
     this.#inFlight++;
     source.inFlight++;
     this.#options.engine.infer(request, source.abort.signal).then(
@@ -253,62 +265,62 @@ export class Executor {
   }
 
   #onResponse(asking: Asking, response: InferenceResponse): void {
-    if (!this.#left(asking.job.source)) return this.#pump();
-    const { job, at } = asking;
+    this.#pumpSoon();
+    if (!this.#left(asking.work.source)) return;
+    const { work, at } = asking;
     const isCleared = this.#isolation.resolved(asking);
     try {
       const accept = () => acceptAnswers(asking, response, this.#options.promptSet);
-      job.answered(at, job.attempt.withCare(job.index, accept));
-      if (job.isDone) this.#settle(job);
-      else if (job.goesOnFrom(at)) this.#begun.unshift(job);
+      work.answered(at, work.attempt.withCare(work.index, accept));
+      if (work.isDone) this.#settle(work);
+      else if (work.goesOnFrom(at)) this.#begun.unshift(work);
     } catch (error) {
       this.#onInvalid(asking, response, asSluiceError(error));
     }
-    if (isCleared) this.#noteReturned(job);
-    this.#pump();
+    if (isCleared) this.#noteReturned(work);
   }
 
   #onInvalid(asking: Asking, response: InferenceResponse, error: SluiceError): void {
-    const { job } = asking;
+    const { work } = asking;
     const invalid = error instanceof InvalidAnswers ? error : undefined;
     const kept = invalid?.kept ?? asking.kept;
     // A reused answer was paid for elsewhere.
     if (!response.reused)
-      job.attempt.noteInvalid(job.index, lostUsage(response, asking.kept, kept));
+      work.attempt.noteInvalid(work.index, lostUsage(response, asking.kept, kept));
     if (invalid && this.#askAgain(asking, error)) return;
     this.#fail({ ...asking, kept }, error, invalid?.text ?? response.answers[0]?.text);
   }
 
   #onError(asking: Asking, thrown: unknown): void {
-    if (!this.#left(asking.job.source)) return this.#pump();
+    this.#pumpSoon();
+    if (!this.#left(asking.work.source)) return;
     const error = asSluiceError(thrown);
-    const { job, at } = asking;
-    if (error.paid) job.attempt.noteInvalid(job.index, error.paid);
+    const { work, at } = asking;
+    if (error.paid) work.attempt.noteInvalid(work.index, error.paid);
     if (error.scope === "engine") {
-      job.forgetTry(at);
+      work.forgetTry(at);
       this.#isolation.fell(asking, error);
-      if (job.triesOf(at) === 0) job.withdraw();
+      if (work.triesOf(at) === 0) work.withdraw();
     } else {
       const isCleared = this.#isolation.resolved(asking);
-      if (error.scope === "run") this.#options.onFailure(job.attempt, error);
+      if (error.scope === "run") this.#options.onFailure(work.attempt, error);
       else if (!this.#askAgain(asking, error)) this.#fail(asking, error);
-      if (isCleared) this.#noteReturned(job);
+      if (isCleared) this.#noteReturned(work);
     }
-    this.#pump();
   }
 
   // A suspect that came back must not be blamed when the next one crashes the engine.
-  #noteReturned(job: RowJob): void {
-    if (!job.source.isOpen || job.isDone) return;
-    for (const index of job.indexes) job.attempt.noteReturned(index);
+  #noteReturned(work: RowWork): void {
+    if (!work.source.isOpen || work.isDone) return;
+    for (const index of work.indexes) work.attempt.noteReturned(index);
   }
 
   /** False if the request had all its tries, or another try would change nothing. */
   #askAgain(asking: Asking, error: SluiceError): boolean {
-    const { job, at } = asking;
-    const after = tryAfter(job.requests[at]!, asking, error, job.triesOf(at), this.#options);
+    const { work, at } = asking;
+    const after = tryAfter(work.requests[at]!, asking, error, work.triesOf(at), this.#options);
     if (!after) return false;
-    const next: Asking = { ...after.next, job, at };
+    const next: Asking = { ...after.next, work, at };
     if (after.delayMs === 0) this.#again.push(next);
     else if (!this.#isStopping) this.#askLater(next, after.delayMs);
     return true;
@@ -317,32 +329,33 @@ export class Executor {
   #askLater(asking: Asking, delayMs: number): void {
     const cancel = this.#options.clock.schedule(delayMs, () => {
       this.#timers.delete(cancel);
-      if (!asking.job.source.isOpen) return;
+      if (!asking.work.source.isOpen) return;
       this.#again.push(asking);
       this.#pump();
     });
     this.#timers.add(cancel);
   }
 
-  #fail({ job, kept }: Asking, error: SluiceError, lastAnswer?: string): void {
-    if (kept?.paidTokens) job.attempt.noteInvalid(job.index, usageOf(kept));
-    job.failed(error, lastAnswer);
-    if (job.isDone) this.#settle(job);
+  #fail({ work, kept }: Asking, error: SluiceError, lastAnswer?: string): void {
+    if (kept?.paidTokens) work.attempt.noteInvalid(work.index, usageOf(kept));
+    work.failed(error, lastAnswer);
+    if (work.isDone) this.#settle(work);
   }
 
-  #settle(job: RowJob): void {
-    const { attempt, source } = job;
+  #settle(work: RowWork): void {
+    const { attempt, source } = work;
     if (!source.isOpen) return;
-    source.rowsInPlay -= job.indexes.length;
-    for (const _ of job.indexes) this.backlog.noteSettled();
+    const { rows } = work;
+    source.rowsInPlay -= rows;
+    for (let row = 0; row < rows; row++) this.backlog.noteSettled();
     try {
-      job.settle(this.#options.promptSet);
+      work.settle(this.#options.promptSet);
     } catch (error) {
       return this.#options.onFailure(attempt, asSluiceError(error));
     }
-    if (job.failure && this.#options.failOnRowError) {
-      const place = { ...job.failure.place, file: undefined };
-      const error = new SluiceError("ROW_FAILED", job.failure.message, place);
+    if (work.failure && this.#options.failOnRowError) {
+      const place = { ...work.failure.place, file: undefined };
+      const error = new SluiceError("ROW_FAILED", work.failure.message, place);
       return this.#options.onFailure(attempt, error);
     }
     if (attempt.complete) this.#leave(attempt);
@@ -370,8 +383,8 @@ export class Executor {
     const most = Math.min(suspicion.together, suspicion.rows);
     for (let group = source.takeTogether(); group; group = source.takeTogether()) {
       suspicion.rows -= group.length;
-      const job = this.#prepare(source, group);
-      if (job) rows.push(askAll(job, this.#options.promptSet));
+      const work = this.#prepare(source, group);
+      if (work) rows.push(askAll(work, this.#options.promptSet));
       if (rows.length >= most || !source.isOpen) break;
     }
     if (source.isExhausted) suspicion.rows = 0;
@@ -396,15 +409,15 @@ export class Executor {
   }
 
   async #askGroup(group: Asking[]): Promise<void> {
-    const attempts = new Set(group.map(({ job }) => job.attempt));
+    const attempts = new Set(group.map(({ work }) => work.attempt));
     for (const attempt of attempts) {
-      const jobs = new Set(
-        group.filter(({ job }) => job.attempt === attempt).map(({ job }) => job),
+      const works = new Set(
+        group.filter(({ work }) => work.attempt === attempt).map(({ work }) => work),
       );
       try {
         await attempt.noteAsked(
-          [...jobs].flatMap((job) => job.askedRows),
-          jobs.size,
+          [...works].flatMap((work) => work.askedRows),
+          works.size,
         );
       } catch (error) {
         // Rows of other attempts in the group are still sent.
@@ -412,17 +425,17 @@ export class Executor {
       }
     }
     for (const asking of group) {
-      if (asking.job.source.isOpen && !this.#isStopping) this.#ask(asking);
+      if (asking.work.source.isOpen && !this.#isStopping) this.#ask(asking);
       else this.#isolation.resolved(asking);
     }
     this.#pump();
   }
 
   #giveUp(askings: readonly Asking[], error: SluiceError): void {
-    for (const { job, at } of askings) {
-      if (job.triesOf(at) > 0) job.failed(error);
-      else job.failure ??= error;
+    for (const { work, at } of askings) {
+      if (work.triesOf(at) > 0) work.failed(error);
+      else work.failure ??= error;
     }
-    if (askings[0]?.job.isDone) this.#settle(askings[0].job);
+    if (askings[0]?.work.isDone) this.#settle(askings[0].work);
   }
 }

@@ -2,7 +2,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
-import type { RowJob } from "./row-job.ts";
+import type { RowWork } from "./row-work.ts";
 import type { Try } from "./tries.ts";
 
 /**
@@ -10,15 +10,15 @@ import type { Try } from "./tries.ts";
  * that `tryAfter` made.
  */
 export interface Asking extends Try {
-  job: RowJob;
+  work: RowWork;
   at: number;
 }
 
 /** All requests of a row that can be sent now. */
-export function askAll(job: RowJob, promptSet: PromptSet): Asking[] {
+export function askAll(work: RowWork, promptSet: PromptSet): Asking[] {
   const askings: Asking[] = [];
-  for (let at = job.takeNext(); at !== undefined; at = job.takeNext()) {
-    askings.push({ job, at, request: job.ready(at, promptSet) });
+  for (let at = work.takeNext(); at !== undefined; at = work.takeNext()) {
+    askings.push({ work, at, request: work.ready(at, promptSet) });
   }
   return askings;
 }
@@ -32,6 +32,9 @@ export function leadingDeaths(suspects: number): number {
  * Finds the row that ends or stalls its engine, without harm to its neighbours. Rows in flight at
  * the engine's death are sent again in groups, with nothing beside them. A group that dies is
  * halved. A row that ends the engine `limits.maxRowKills` times alone is given up.
+ *
+ * For rows that end the worker itself: `RowReach` announces them, the dispatcher's `noteDeath`
+ * hands them to the next attempt, and `attempt/suspects.ts` halves them there.
  */
 export class Isolation {
   #groups: Asking[][] = [];
@@ -84,7 +87,7 @@ export class Isolation {
    */
   resolved(asking: Asking): boolean {
     if (!this.#unresolved.delete(asking)) return false;
-    return [...this.#unresolved, ...this.#fallen].every(({ job }) => job !== asking.job);
+    return [...this.#unresolved, ...this.#fallen].every(({ work }) => work !== asking.work);
   }
 
   /**
@@ -95,13 +98,13 @@ export class Isolation {
     this.#regroup(giveUp);
     const group = this.#groups.shift();
     this.#unresolved = new Set(group);
-    this.#unwritten = new Set(group?.map(({ job }) => job.attempt));
+    this.#unwritten = new Set(group?.map(({ work }) => work.attempt));
     return group;
   }
 
   /** Forgets the rows of an attempt that was given up; the rest of its group continues. */
   forget(attempt: TaskAttempt): void {
-    const others = (askings: Asking[]) => askings.filter(({ job }) => job.attempt !== attempt);
+    const others = (askings: Asking[]) => askings.filter(({ work }) => work.attempt !== attempt);
     this.#groups = this.#groups.map(others).filter((group) => group.length > 0);
     this.#fallen = others(this.#fallen);
     this.#unresolved = new Set(others([...this.#unresolved]));
@@ -119,13 +122,13 @@ export class Isolation {
     const fallen = this.#fallen;
     if (fallen.length === 0) return;
     this.#fallen = [];
-    const jobs = [...new Set(fallen.map(({ job }) => job))];
-    const [only] = jobs;
-    if (jobs.length > 1 || !only) {
-      const half = new Set(jobs.slice(0, Math.ceil(jobs.length / 2)));
+    const works = [...new Set(fallen.map(({ work }) => work))];
+    const [only] = works;
+    if (works.length > 1 || !only) {
+      const half = new Set(works.slice(0, Math.ceil(works.length / 2)));
       this.#groups.unshift(
-        fallen.filter(({ job }) => half.has(job)),
-        fallen.filter(({ job }) => !half.has(job)),
+        fallen.filter(({ work }) => half.has(work)),
+        fallen.filter(({ work }) => !half.has(work)),
       );
       return;
     }

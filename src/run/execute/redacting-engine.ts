@@ -21,20 +21,22 @@ class RedactingEngine extends WrappedEngine {
     this.#redact = redact;
   }
 
-  async infer(
+  infer(
     request: InferenceRequest,
     signal: AbortSignal,
     onDelta?: OnDelta,
   ): Promise<InferenceResponse> {
-    try {
-      const response = await this.inner.infer(request, signal, onDelta);
-      for (const error of response.failures?.values() ?? []) withoutSecrets(error, this.#redact);
-      return response;
-    } catch (thrown) {
+    return this.inner.infer(request, signal, onDelta).then(this.#checked, (thrown: unknown) => {
       if (signal.aborted) throw thrown;
       throw withoutSecrets(asSluiceError(thrown), this.#redact);
-    }
+    });
   }
+
+  // One function for all requests: only a batch with faulty rows has failures.
+  readonly #checked = (response: InferenceResponse): InferenceResponse => {
+    for (const error of response.failures?.values() ?? []) withoutSecrets(error, this.#redact);
+    return response;
+  };
 }
 
 /** The same error without secrets in its message. */

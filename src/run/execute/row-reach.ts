@@ -41,7 +41,7 @@ export class RowReach {
       this.#ahead--;
       return;
     }
-    const announced = rows.upcoming(this.#step).map(({ index }) => index);
+    const announced = rows.upcoming(this.#step);
     this.#step = Math.min(this.#step * 2, maxAnnouncedRows);
     this.#ahead = announced.length - 1;
     this.#isChanged = true;

@@ -52,6 +52,10 @@ export class RowSource implements UpcomingRows {
    */
   takeTogether(): readonly InputRow[] | undefined {
     const { rowsTogether: size } = this.attempt;
+    if (size === 1) {
+      const row = this.take();
+      return row && [row];
+    }
     for (let next = this.#peek(); next !== undefined; next = this.#peek()) {
       const [first = next] = this.#together;
       const isOther = Math.floor(first.index / size) !== Math.floor(next.index / size);
@@ -73,14 +77,16 @@ export class RowSource implements UpcomingRows {
     return group;
   }
 
-  /** Rows at hand in their order, up to `most` of them. */
-  upcoming(most: number): InputRow[] {
-    const rows = this.#rows.slice(this.#at, this.#at + most);
-    for (const batch of this.#ahead) {
-      if (rows.length >= most) break;
-      rows.push(...batch.slice(0, most - rows.length));
+  upcoming(most: number): number[] {
+    const indexes: number[] = [];
+    let at = this.#at;
+    for (const batch of [this.#rows, ...this.#ahead]) {
+      for (; at < batch.length; at++) {
+        if (indexes.push(batch[at]!.index) === most) return indexes;
+      }
+      at = 0;
     }
-    return rows;
+    return indexes;
   }
 
   /** True if every row was taken. */

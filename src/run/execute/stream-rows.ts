@@ -13,7 +13,7 @@ import type { JobSpec } from "../job/schema.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
 import { readOptionsOf } from "../plan/plan.ts";
 import { drawSample, findInput } from "../plan/scan-input.ts";
-import { resultText, writtenNumbers } from "./row-job.ts";
+import { resultText, writtenNumbers } from "./row-work.ts";
 import { askUntilAccepted } from "./tries.ts";
 
 export interface StreamOptions {

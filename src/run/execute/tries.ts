@@ -2,10 +2,10 @@ import { type Clock, sleep } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import {
   type Answer,
-  type GenerationParameters,
   type InferenceRequest,
   type InferenceResponse,
   noUsage,
+  type SamplingParameters,
   type Usage,
 } from "../../foundation/inference.ts";
 import type { Random } from "../../foundation/random.ts";
@@ -170,7 +170,7 @@ export function usageOf({ paidTokens }: KeptAnswers): Usage {
 }
 
 /** Each answer to one prompt has the seed after that of the answer before it. */
-function seedAfter({ seed, numReturnSequences = 1 }: GenerationParameters): number {
+function seedAfter({ seed, numReturnSequences = 1 }: SamplingParameters): number {
   return (seed + numReturnSequences) % 2 ** 32;
 }
 

@@ -63,6 +63,8 @@ function secretsOf(server: JsonObject, at: readonly string[], draft: JobDraft): 
 
 const axolotlHint = "this looks like a config of Axolotl: sluice inference batch -c reads it";
 
+const fleetHint = "this describes a fleet of commands: sluice fleet create -c reads it";
+
 function explain(issue: Issue, above: readonly string[], draft: JobDraft): Problem[] {
   const path = [...above, ...issue.path.map(String)];
   const at = (message: string, below: readonly string[] = path): Problem => ({
@@ -79,6 +81,7 @@ function explain(issue: Issue, above: readonly string[], draft: JobDraft): Probl
         .map((key) => ({
           ...at(unknownKey(key, path, draft), [...path, key]),
           ...(key === "base_model" && { hint: axolotlHint }),
+          ...(path.length === 0 && key === "fleet" && { hint: fleetHint }),
         }));
     case "invalid_type":
       return [

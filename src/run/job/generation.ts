@@ -1,7 +1,7 @@
 import {
-  type GenerationParameters,
   greedyParameters,
   leftOutParameters,
+  type SamplingParameters,
   temperatureOf,
 } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -25,7 +25,7 @@ export function generationParameters(
   generation: Generation,
   seed: number,
   maxNewTokens: number = limits.maxNewTokens,
-): GenerationParameters {
+): SamplingParameters {
   const { maxLength, returnFullText: _, useCache: __, doSample: ___, ...sampling } = generation;
   const written = Object.entries({ ...sampling, maxLength }).filter(
     ([, value]) => value !== undefined,

@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noExplicitAny: schemas of zod are not records.
 // Written by npm run docs from the job's schema: edit that, not this.
+import type { Json } from "../../foundation/json.ts";
 import type {
   JobModelCommand,
   JobModelFake,
@@ -9,6 +10,7 @@ import type {
   JobModelOpenvino,
   JobModelPipeline,
   JobModelPredictor,
+  JobModelProgram,
   JobModelTransformers,
   JobModelVllm,
 } from "./model-input.ts";
@@ -66,6 +68,7 @@ export interface JobInput {
     | JobModelPredictor
     | JobModelTransformers
     | JobModelFake
+    | JobModelProgram
     | JobModelPipeline;
   /** One prompt; its answer goes into output.field. */
   prompt?: string | JobPrompt | undefined;
@@ -108,7 +111,17 @@ export interface JobInput {
   /** Keep the journals of a sealed run. Default: `false`. */
   keepJournals?: boolean | undefined;
   /** Where tasks run. Default: `"local"`. */
-  backend?: "local" | undefined;
+  backend?: "local" | "ray" | "slurm" | "kubernetes" | "sky" | "code-engine" | undefined;
+  /** Settings of `backend: ray`. */
+  ray?: JobRay | undefined;
+  /** Settings of `backend: slurm`. */
+  slurm?: JobSlurm | undefined;
+  /** Settings of `backend: kubernetes`. */
+  kubernetes?: JobKubernetes | undefined;
+  /** Settings of `backend: sky`. */
+  sky?: JobSky | undefined;
+  /** Settings of `backend: code-engine`. */
+  codeEngine?: JobCodeEngine | undefined;
 }
 
 export interface JobInputSource {
@@ -463,8 +476,10 @@ export interface JobOutput {
 
 /** How many workers, and what each needs. Default: `{}`. */
 export interface JobWorkers {
-  /** Worker processes; default: from cores, GPUs and engine. */
+  /** Number of worker processes; default: from cores, GPUs and engine. */
   max?: number | undefined;
+  /** For `backend: ray`: workers that must find room on the cluster; default 1. */
+  min?: number | undefined;
   /** Cores that a worker needs. */
   cpu?: number | undefined;
   /** Memory that a worker needs, such as 120G. */
@@ -505,4 +520,230 @@ export interface JobPrices {
   cachedPromptUsdPerMillion?: number | undefined;
   /** US dollars for a million tokens of answers. */
   completionUsdPerMillion: number;
+}
+
+/** Settings of `backend: ray`. */
+export interface JobRay {
+  /** Head of the cluster, such as head:6379; default: RAY_ADDRESS, else this machine's. */
+  address?: string | undefined;
+  /** A Python with the package `ray`; default: python3. */
+  python?: string | undefined;
+  /** Whether workers spread over nodes or fill one after another; default: SPREAD. */
+  strategy?: "SPREAD" | "PACK" | undefined;
+  /** Ray's name of a kind of GPU, such as A100. */
+  acceleratorType?: string | undefined;
+  /** More resources that a worker books, by the cluster's own names. */
+  resources?: Record<string, number> | undefined;
+  /** Labels that a node must have, such as market-type: spot. */
+  labels?: Record<string, string> | undefined;
+  /** Ray's runtime environment of workers, such as pip packages. */
+  runtimeEnv?: Record<string, Json> | undefined;
+  /**
+   * How nodes get Sluice: `installed` as sluice-ray, or sent; default: sent where it is missing.
+   */
+  software?: "auto" | "send" | "installed" | undefined;
+  /** All nodes mount the local folders of input and output, at the same paths. */
+  shared?: boolean | undefined;
+  /** A node that does not answer for this long is given up; default 3000. */
+  maxSilenceMs?: number | undefined;
+  /** How long fewer than workers.min may have room on the cluster; default 900000. */
+  maxRoomWaitMs?: number | undefined;
+}
+
+/** Settings of `backend: slurm`. */
+export interface JobSlurm {
+  /** Partition of the workers; default: that of the cluster. */
+  partition?: string | undefined;
+  /** Account that pays. */
+  account?: string | undefined;
+  /** Quality of service. */
+  qos?: string | undefined;
+  /** Features that nodes must have, such as `a100&nvlink`. */
+  constraint?: string | undefined;
+  /** Longest time of a worker: minutes, `1:30:00`, or `2-12` for days and hours. */
+  timeLimit?: number | string | undefined;
+  /** Files of logs, in the notation of sbatch; default: in the run directory. */
+  output?: string | undefined;
+  /** Shell lines before a worker, as `module load cuda`. */
+  setup?: string | undefined;
+  /** How nodes start Sluice, as words; default: this Node and this package, by their paths. */
+  command?: string[] | undefined;
+  /** More options of sbatch, such as `--reservation=team`. */
+  extra?: string[] | undefined;
+  /** All nodes see the folders of input and output, even if they look like local disks. */
+  shared?: boolean | undefined;
+}
+
+/** Settings of `backend: kubernetes`. */
+export interface JobKubernetes {
+  /** Container image with Node.js and Sluice. */
+  image: string;
+  /** How the image starts Sluice, as words; default: sluice. */
+  command?: string[] | undefined;
+  /** Shell lines before a worker. */
+  setup?: string | undefined;
+  /** Default: that of kubectl. */
+  namespace?: string | undefined;
+  /** Kueue's queue that admits the workers. */
+  queue?: string | undefined;
+  /** Name of the pods' PriorityClass. */
+  priorityClass?: string | undefined;
+  /** Name of the pods' ServiceAccount. */
+  serviceAccount?: string | undefined;
+  /** Secrets that open the image's registry. */
+  imagePullSecrets?: string[] | undefined;
+  /** Labels that a node must have. */
+  nodeSelector?: Record<string, string> | undefined;
+  /** Taints of nodes that workers bear. */
+  tolerations?: JobKubernetesTolerations[] | undefined;
+  /** Name of GPUs on nodes; default: nvidia.com/gpu. */
+  gpuResource?: string | undefined;
+  /** What workers mount. */
+  volumes?: JobKubernetesVolumes[] | undefined;
+  /** Variables of workers: texts, or `{secret: NAME, key: KEY}`. */
+  env?: Record<string, string | JobKubernetesEnv | JobKubernetesEnv2> | undefined;
+  /** Secrets and ConfigMaps whose keys become variables of workers. */
+  envFrom?: (JobKubernetesEnvFrom | JobKubernetesEnvFrom2)[] | undefined;
+  /** Starts of a worker after its own failures; default 6. Lost nodes do not count. */
+  retries?: number | undefined;
+  /** Time of a worker that must leave; default 60. */
+  gracePeriodSeconds?: number | undefined;
+  /** How long Kubernetes keeps ended workers and their logs; default 86400. */
+  keepSeconds?: number | undefined;
+}
+
+export interface JobKubernetesTolerations {
+  /** Key of the taint; default: any. */
+  key?: string | undefined;
+  /** Default: Equal. */
+  operator?: "Equal" | "Exists" | undefined;
+  /** Value of the taint. */
+  value?: string | undefined;
+  /** Default: any. */
+  effect?: "NoSchedule" | "PreferNoSchedule" | "NoExecute" | undefined;
+}
+
+export interface JobKubernetesVolumes {
+  /** Where workers see it. */
+  path: string;
+  /** A PersistentVolumeClaim. */
+  claim?: string | undefined;
+  /** A Secret, as files. */
+  secret?: string | undefined;
+  /** A ConfigMap, as files. */
+  configMap?: string | undefined;
+  /** A folder of the node. */
+  hostPath?: string | undefined;
+  /** A folder of the pod, of this size, as 20Gi. */
+  emptyDir?: string | undefined;
+  /** Only this folder of the volume. */
+  subPath?: string | undefined;
+  /** Workers do not write there. */
+  readOnly?: boolean | undefined;
+}
+
+export interface JobKubernetesEnv {
+  /** A Secret. */
+  secret: string;
+  /** Its key. */
+  key: string;
+}
+
+export interface JobKubernetesEnv2 {
+  /** A ConfigMap. */
+  configMap: string;
+  /** Its key. */
+  key: string;
+}
+
+export interface JobKubernetesEnvFrom {
+  /** A Secret. */
+  secret: string;
+}
+
+export interface JobKubernetesEnvFrom2 {
+  /** A ConfigMap. */
+  configMap: string;
+}
+
+/** Settings of `backend: sky`. */
+export interface JobSky {
+  /** Machines of workers; cores and memory are workers.cpu and workers.memory. */
+  resources?: JobSkyResources | undefined;
+  /**
+   * Measured tokens a second of a worker by its kind of GPU: offers are tried by their price a
+   * token.
+   */
+  tokensPerSecond?: Record<string, number> | undefined;
+  /** Whether Sluice is sent to machines or is in their image; default: send. */
+  software?: "send" | "installed" | undefined;
+  /** How machines start an installed Sluice, as words; default: sluice. */
+  command?: string[] | undefined;
+  /** Shell lines that prepare a machine once. */
+  setup?: string | undefined;
+  /** Places of a machine, and what is copied or mounted there, such as s3://bucket/models. */
+  fileMounts?: Record<string, string> | undefined;
+  /** Variables of workers. */
+  envs?: Record<string, string> | undefined;
+  /** Variables of the caller that workers get; their values are in no file. */
+  secrets?: string[] | undefined;
+  /** SkyPilot's strategy after a lost machine. */
+  recovery?: string | undefined;
+  /** Starts of a worker after its own failures; default 3. Lost machines do not count. */
+  retries?: number | undefined;
+}
+
+/** Machines of workers; cores and memory are workers.cpu and workers.memory. */
+export interface JobSkyResources {
+  /** GPUs of a worker: `L4:1`, or several kinds of which any will do. */
+  accelerators?: string | string[] | undefined;
+  /** Alternatives, of which the cheapest is taken. */
+  anyOf?: JobSkyResourcesAnyOf[] | undefined;
+  /** Machines that may be taken away, for less. */
+  useSpot?: boolean | undefined;
+  /** Cloud, region and zone, such as `aws/us-east-1`. */
+  infra?: string | undefined;
+  /** A kind of machine. */
+  instanceType?: string | undefined;
+  /** Image of the machine, such as `docker:registry/image:1`. */
+  imageId?: string | undefined;
+  /** Size of its disk. */
+  diskSizeGb?: number | undefined;
+}
+
+export interface JobSkyResourcesAnyOf {
+  /** One kind of GPU, such as `L4:1`. */
+  accelerators?: string | undefined;
+  /** Machines that may be taken away, for less. */
+  useSpot?: boolean | undefined;
+  /** Cloud, region and zone, such as `aws/us-east-1`. */
+  infra?: string | undefined;
+  /** A kind of machine. */
+  instanceType?: string | undefined;
+}
+
+/** Settings of `backend: code-engine`. */
+export interface JobCodeEngine {
+  /** Container image with Node.js and Sluice. */
+  image: string;
+  /** Secret that opens the image's registry. */
+  registrySecret?: string | undefined;
+  /** How the image starts Sluice, as words; default: sluice. */
+  command?: string[] | undefined;
+  /** Data store in which the fleet keeps the state of its tasks. */
+  stateStore: string;
+  /** Subnet pool of the workers. */
+  subnetPool: string;
+  /** Machine, such as gx3-24x120x1l40s; default: from workers.gpu, cpu and memory. */
+  workerProfile?: string | undefined;
+  /** Places of workers, and the data stores that they show, such as my-store:/prefix. */
+  mounts?: Record<string, string> | undefined;
+  /** Variables of workers. */
+  envs?: Record<string, string> | undefined;
+  /** Secrets whose keys become variables of workers. */
+  envFrom?: string[] | undefined;
+  /** Starts of a worker after a failure; default 3. */
+  retries?: number | undefined;
+  /** Longest time of a worker. */
+  maxSeconds?: number | undefined;
 }

@@ -15,6 +15,8 @@ export const reservedVariables: readonly string[] = Object.freeze([
   "SLUICE_CONFIG",
   "SLUICE_MODEL_PATH",
   "SLUICE_DEVICE",
+  "SLUICE_FLEETS",
+  "SLUICE_INSIDE_IMAGE",
 ]);
 
 /**
@@ -62,9 +64,12 @@ export async function applyEnvironment(
 // Kubernetes sets these in every pod of a namespace with a service named "sluice".
 const serviceVariable = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$/;
 
+// A program of a fleet may call Sluice.
+const taskVariable = /^SLUICE_(TASK|MOUNT)_/;
+
 function isOurs(name: string): boolean {
   if (!name.startsWith("SLUICE_") || reservedVariables.includes(name)) return false;
-  return !serviceVariable.test(name);
+  return !serviceVariable.test(name) && !taskVariable.test(name);
 }
 
 /** Lays flags over the lower layers: the short ones first, then those of one key, then `--set`. */

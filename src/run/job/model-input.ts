@@ -377,6 +377,62 @@ export interface JobModelFakeFailures {
     | "stall-worker";
 }
 
+export interface JobModelProgram {
+  /** The engine that answers requests. */
+  engine: "program";
+  /** Name of the fleet, which programs are told. Default: `"program"`. */
+  name?: string | undefined;
+  /** Program and first arguments of rows without `cmds`. Default: `[]`. */
+  command?: string[] | undefined;
+  /** Arguments of rows without `args`. Default: `[]`. */
+  args?: string[] | undefined;
+  /** Working directory of the programs; default: the folder of the job file. */
+  workingDirectory?: string | undefined;
+  /** Longest time of a try; then the program and its children are ended. Default: no limit. */
+  timeoutMs?: number | undefined;
+  /** Programs that each worker runs side by side. Default: `1`. */
+  instances?: number | undefined;
+  /** Cores that each program books: a worker with fewer runs fewer side by side. */
+  cpu?: number | undefined;
+  /**
+   * Whether programs compute on GPUs: each worker then has its own, as workers.gpu says. Default:
+   * `false`.
+   */
+  gpus?: boolean | undefined;
+  /** What programs are told of all tasks, as SLUICE_TASK_COUNT and SLURM_ARRAY_TASK_MIN. */
+  array?: JobModelProgramArray | undefined;
+  /** Container image that programs run in. */
+  image?: string | undefined;
+  /** Name of the secret with which a scheduler pulls the image. */
+  registrySecret?: string | undefined;
+  /**
+   * Names of variables of the worker that programs in an image get; without one they get all.
+   * Default: `[]`.
+   */
+  variables?: string[] | undefined;
+  /** Places of objects: staged in before a program, results staged out after it. Default: `[]`. */
+  mounts?: JobModelProgramMounts[] | undefined;
+}
+
+/** What programs are told of all tasks, as SLUICE_TASK_COUNT and SLURM_ARRAY_TASK_MIN. */
+export interface JobModelProgramArray {
+  /** Number of tasks. */
+  count: number;
+  /** Lowest index. */
+  min: number;
+  /** Highest index. */
+  max: number;
+}
+
+export interface JobModelProgramMounts {
+  /** Where programs find it, such as /input. */
+  path: string;
+  /** Name of the store, for people. */
+  store?: string | undefined;
+  /** What is there: a folder, or s3://BUCKET/PREFIX, r2://…, gs://…. */
+  location: string;
+}
+
 export interface JobModelPipeline {
   /** The engine that answers requests. */
   engine: "pipeline";

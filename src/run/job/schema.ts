@@ -10,8 +10,13 @@ import { limits } from "../../foundation/limits.ts";
 import { setting } from "../../foundation/setting.ts";
 import { answerSchema, promptOptions } from "../../prompt/prompt-options.ts";
 import { outputProblem } from "../output/output-form.ts";
+import { backendProblems } from "./backend-problems.ts";
+import { codeEngineOptions } from "./code-engine-schema.ts";
 import { type DatasetEntry, datasetInputs, datasetOptions } from "./dataset.ts";
 import { generationOptions } from "./generation-schema.ts";
+import { kubernetesOptions } from "./kubernetes-schema.ts";
+import { rayOptions } from "./ray-schema.ts";
+import { skyOptions } from "./sky-schema.ts";
 import { trustProblems } from "./trust.ts";
 import { loadsCode } from "./worker-variables.ts";
 
@@ -195,7 +200,12 @@ const prices = z.strictObject({
 });
 
 const workers = z.strictObject({
-  max: count.optional().describe("Worker processes; default: from cores, GPUs and engine"),
+  max: count
+    .optional()
+    .describe("Number of worker processes; default: from cores, GPUs and engine"),
+  min: count
+    .optional()
+    .describe("For `backend: ray`: workers that must find room on the cluster; default 1"),
   cpu: z.number().gt(0).optional().describe("Cores that a worker needs"),
   memory: z
     .string()
@@ -211,6 +221,61 @@ const workers = z.strictObject({
     .string()
     .optional()
     .describe("GPUs for each worker, such as l40s:2; default: one of any kind"),
+});
+
+const line = z
+  .string()
+  .min(1)
+  .regex(/^[^\r\n]+$/, "must be one line");
+
+/** Options of `sbatch` that other keys of a job say. */
+const ownSbatchOptions = new RegExp(
+  `^--(${[
+    ...["array", "wrap", "parsable", "comment", "job-name", "nodes", "ntasks", "cpus-per-task"],
+    ...["mem", "gres", "partition", "account", "qos", "constraint", "time", "signal", "requeue"],
+    ...["no-requeue", "open-mode", "output", "error", "test-only"],
+  ].join("|")})(=|$)`,
+);
+
+const slurm = z.strictObject({
+  partition: line.optional().describe("Partition of the workers; default: that of the cluster"),
+  account: line.optional().describe("Account that pays"),
+  qos: line.optional().describe("Quality of service"),
+  constraint: line.optional().describe("Features that nodes must have, such as `a100&nvlink`"),
+  timeLimit: z
+    .union([
+      count,
+      z.string().regex(/^(\d+-)?\d+(:\d+){0,2}$|^UNLIMITED$/i, "must be minutes, 1:30:00 or 2-12"),
+    ])
+    .optional()
+    .describe("Longest time of a worker: minutes, `1:30:00`, or `2-12` for days and hours"),
+  output: line
+    .optional()
+    .describe("Files of logs, in the notation of sbatch; default: in the run directory"),
+  setup: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Shell lines before a worker, as `module load cuda`"),
+  command: z
+    .array(z.string().min(1))
+    .min(1)
+    .optional()
+    .describe(
+      "How nodes start Sluice, as words; default: this Node and this package, by their paths",
+    ),
+  extra: z
+    .array(
+      line
+        .regex(/^--[a-z]/, "must be a long option of sbatch, as --exclusive")
+        .refine((option) => !ownSbatchOptions.test(option), "is set by Sluice or by its own key"),
+    )
+    .optional()
+    .describe("More options of sbatch, such as `--reservation=team`"),
+  shared: z
+    .boolean()
+    .optional()
+    .describe("All nodes see the folders of input and output, even if they look like local disks"),
 });
 
 const plainJob = z.strictObject({
@@ -414,7 +479,24 @@ const plainJob = z.strictObject({
     "Keep the journals of a sealed run",
     z.boolean().default(false),
   ),
-  backend: setting("operation", "Where tasks run", z.enum(["local"]).default("local")),
+  backend: setting(
+    "operation",
+    "Where tasks run",
+    z.enum(["local", "ray", "slurm", "kubernetes", "sky", "code-engine"]).default("local"),
+  ),
+  ray: setting("operation", "Settings of `backend: ray`", rayOptions.optional()),
+  slurm: setting("operation", "Settings of `backend: slurm`", slurm.optional()),
+  kubernetes: setting(
+    "operation",
+    "Settings of `backend: kubernetes`",
+    kubernetesOptions.optional(),
+  ),
+  sky: setting("operation", "Settings of `backend: sky`", skyOptions.optional()),
+  codeEngine: setting(
+    "operation",
+    "Settings of `backend: code-engine`",
+    codeEngineOptions.optional(),
+  ),
 });
 
 /** The job file's schema: the one source of types, defaults, flags, help, JSON Schema and docs. */
@@ -443,6 +525,7 @@ export const jobSchema = plainJob
       refuse("schema", "prompt.schema says it too: give one of them");
     }
     for (const [key, message] of trustProblems(job)) refuse(key, message);
+    for (const [key, message] of backendProblems(job)) refuse(key, message);
     if (budget?.usd !== undefined && prices === undefined) {
       refuse("budget.usd", "needs prices: what tokens cost");
     }

@@ -12,16 +12,40 @@ interface Trusted {
   trust?: "job" | "data" | undefined;
   model: ModelOptions;
   allow?: { folders?: string[] | undefined; privateNetworks?: boolean | undefined } | undefined;
+  slurm?: Readonly<Record<string, unknown>> | undefined;
+  ray?: Readonly<Record<string, unknown>> | undefined;
+  kubernetes?: object | undefined;
+  sky?: object | undefined;
+  codeEngine?: object | undefined;
 }
 
 /** What a job with `trust: data` must not hold: keys with their faults. */
-export function trustProblems({ trust, model, allow }: Trusted): [key: string, message: string][] {
+export function trustProblems({
+  trust,
+  model,
+  allow,
+  slurm,
+  ray,
+  ...clouds
+}: Trusted): [key: string, message: string][] {
   if (trust !== "data") return [];
   const { executes, servers } = describeEngine(model);
   const problems: [string, string][] = [];
   const [executed] = executes?.(model) ?? [];
   if (executed !== undefined) {
     problems.push(["model", `trust: data executes nothing, and this executes ${executed}`]);
+  }
+  for (const key of ["setup", "command", "extra", "output"]) {
+    if (slurm?.[key] === undefined) continue;
+    problems.push([`slurm.${key}`, "trust: data executes nothing, and this is for a shell"]);
+  }
+  for (const key of ["python", "runtimeEnv"]) {
+    if (ray?.[key] === undefined) continue;
+    problems.push([`ray.${key}`, "trust: data executes nothing, and this starts programs"]);
+  }
+  for (const key of ["kubernetes", "sky", "codeEngine"] as const) {
+    if (clouds[key] === undefined) continue;
+    problems.push([key, "trust: data executes nothing, and this starts machines or images"]);
   }
   for (const address of servers?.(model) ?? []) {
     try {

@@ -1,6 +1,6 @@
 import { answeredApis, describeEngine, unsupportedOptions } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import type { GenerationParameters } from "../../foundation/inference.ts";
+import type { SamplingParameters } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { datasetPromptSet } from "../../prompt/datasets/dataset-prompt-set.ts";
 import { BatchPromptSet } from "../../prompt/openai-batch/batch-prompt-set.ts";
@@ -18,7 +18,7 @@ export function promptSetOf(job: JobSpec, seed: number): PromptSet {
   return writesBatchLines(job) ? withResponseBodies(stripped, job.model.name) : stripped;
 }
 
-function askedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptSet {
+function askedPromptSet(job: JobSpec, parameters: SamplingParameters): PromptSet {
   if (!describeEngine(job.model).takesRows) {
     if (job.longNumbers === undefined) return wordedPromptSet(job, parameters);
     const detail = `it has no effect with ${job.model.engine}, which reads prompts alone`;
@@ -30,7 +30,7 @@ function askedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptS
     : rowPromptSet(parameters, longNumbers);
 }
 
-function wordedPromptSet(job: JobSpec, parameters: GenerationParameters): PromptSet {
+function wordedPromptSet(job: JobSpec, parameters: SamplingParameters): PromptSet {
   if (isBatchInput(job)) return batchPromptSet(job, parameters);
   const { dataset, prompt, prompts, schema, truncateFeatures } = job;
   const { returnFullText } = job.generation;
@@ -62,7 +62,7 @@ function withEmptied<Options extends Emptied>(options: Options, features: string
 export function parametersOf(
   { generation, sequenceLen, model }: JobSpec,
   seed: number,
-): GenerationParameters {
+): SamplingParameters {
   // What a server is not sent still counts here, for example for limits on tokens a minute.
   const maxNewTokens = describeEngine(model).maxNewTokens ?? limits.maxNewTokens;
   const parameters = generationParameters(generation, seed, maxNewTokens);
@@ -71,7 +71,7 @@ export function parametersOf(
   return { ...parameters, maxLength: Math.min(maxLength, sequenceLen) };
 }
 
-function batchPromptSet({ input, model }: JobSpec, parameters: GenerationParameters): PromptSet {
+function batchPromptSet({ input, model }: JobSpec, parameters: SamplingParameters): PromptSet {
   return new BatchPromptSet({
     parameters,
     models: [model.name, ...input.flatMap(({ servedModelName = [] }) => servedModelName)],

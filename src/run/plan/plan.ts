@@ -52,7 +52,10 @@ export interface Plan extends Generation {
   software: string;
   /** ISO 8601. */
   createdAt: string;
-  /** The job as planned; paths absolute, no secrets. */
+  /**
+   * The job as planned; paths absolute, no secrets. In a `RunContext`, the present job is in its
+   * place.
+   */
   job: JobSpec;
   /** In a retry: the rows that it sends again. */
   where?: string;

@@ -7,6 +7,7 @@ import type { DeadLetter } from "../attempt/result-lines.ts";
 import { type Bill, BillTally } from "../bill/bill.ts";
 import { addPaidAnswers, noPaidAnswers } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
+import { removeClaims } from "../claims/claims.ts";
 import {
   commitPath,
   deadLetterPath,
@@ -93,6 +94,7 @@ export async function sealRetry(
   }
   const standing = await writeSeal(context, manifest, base.generation);
   if (!plan.job.keepJournals) await removeJournals(context, commits, repeated);
+  await removeClaims(storage, plan);
   return standing;
 }
 

@@ -1,5 +1,5 @@
 import { sha256Hex } from "../../foundation/hashing.ts";
-import type { GenerationParameters, InferenceRequest } from "../../foundation/inference.ts";
+import type { InferenceRequest, SamplingParameters } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
 
 /**
@@ -13,7 +13,7 @@ export function isRepeatable({ parameters, file, rows }: InferenceRequest): bool
 }
 
 /** `isRepeatable` for a request of text. */
-export function areRepeatable({ temperature, explicit }: GenerationParameters): boolean {
+export function areRepeatable({ temperature, explicit }: SamplingParameters): boolean {
   return temperature === 0 || explicit?.includes("seed") === true;
 }
 
@@ -38,9 +38,9 @@ export function requestKey(model: string, request: InferenceRequest): string {
 }
 
 /** Requests of a job share their parameters. */
-const parameterTexts = new WeakMap<GenerationParameters, string>();
+const parameterTexts = new WeakMap<SamplingParameters, string>();
 
-function decisiveParameters(parameters: GenerationParameters): string {
+function decisiveParameters(parameters: SamplingParameters): string {
   let text = parameterTexts.get(parameters);
   if (text === undefined) {
     const { explicit: _explicit, seed, ...others } = parameters;

@@ -31,6 +31,8 @@ export function withReuse(
   context: ReuseContext,
 ): Engine {
   const isOfIndex = ["fake", "predictor", "pipeline"].includes(job.model.engine);
+  // Two equal commands are meant to run twice, and each has effects.
+  if (job.model.engine === "program") return engine;
   if (job.reuse === "off" || (context.cache === undefined && isOfIndex)) return engine;
   return reusing(engine, {
     model: modelIdentity(job, engine),

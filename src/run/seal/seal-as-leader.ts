@@ -8,6 +8,7 @@ import type { RunEvent } from "../status/events.ts";
 import type { ServeOptions } from "../worker/serve.ts";
 import { committedTasks } from "./commits.ts";
 import type { Manifest } from "./manifest.ts";
+import { completeSeal } from "./publish-seal.ts";
 import { sealRun } from "./seal.ts";
 
 type SealTarget = Pick<ServeOptions, "location" | "dependencies" | "generation">;
@@ -51,6 +52,14 @@ export async function sealIfComplete(
   if (committed.size < plan.tasks.count) {
     const message = `${committed.size} of ${plan.tasks.count} tasks are committed`;
     onEvent({ type: "notice", message });
+    return undefined;
+  }
+  const { dependencies, location } = target;
+  const id = sortableId(dependencies.clock, dependencies.random);
+  const context = runContext(location, plan, dependencies, id, storage);
+  // Leading a run that is sealed would keep a retry from it for nothing.
+  if (await completeSeal(context, plan, dependencies)) {
+    onEvent({ type: "notice", message: "another process has sealed the run" });
     return undefined;
   }
   try {

@@ -6,6 +6,7 @@ import { publishTask } from "../attempt/publish.ts";
 import { BillTally } from "../bill/bill.ts";
 import type { Prices } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
+import { removeClaims } from "../claims/claims.ts";
 import {
   attemptPaths,
   commitPath,
@@ -93,6 +94,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
   await options.assertLeads();
   const sealed = await writeSeal(context, manifest, null);
   if (!plan.job.keepJournals) await removeJournals(context, gathered.tasks, repeated);
+  await removeClaims(storage, plan);
   return sealed;
 }
 

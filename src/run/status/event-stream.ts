@@ -23,7 +23,7 @@ export interface EventStreamOptions {
   storage: Storage;
   clock: Clock;
   logger: Logger;
-  /** The number of a coordinator, or the id of a static worker. */
+  /** The number of a coordinator, or the id of a joining worker. */
   writer: number | string;
   /** Called with every event, also with those that are not stored. */
   onEvent(event: RunEvent): void;
@@ -49,6 +49,8 @@ export class EventStream {
   #writing: Promise<void> | undefined;
   #progress;
   #cancelTimer: (() => void) | undefined;
+  /** Others store the events of the work, and their progress. */
+  #isFollowing = false;
 
   private constructor(options: EventStreamOptions, appender: Appender | undefined) {
     this.#options = options;
@@ -66,13 +68,20 @@ export class EventStream {
     return new EventStream(options, appender);
   }
 
-  /** Takes an event; bound, so that it can be passed as a listener. */
-  readonly add = (event: RunEvent): void => {
+  /**
+   * Takes an event; bound, so that it can be passed as a listener.
+   *
+   * @param isStored a worker has written it to its own file: it is only passed on.
+   */
+  readonly add = (event: RunEvent, isStored = false): void => {
     const { clock, onEvent } = this.#options;
+    this.#isFollowing ||= isStored;
     this.#progress = reduceProgress(this.#progress, event, clock.monotonic());
     if (event.type === "run-start") this.#tellLater();
     if (ends.has(event.type)) this.#cancelTimer?.();
-    if (!unkept.has(event.type)) this.#keep(event);
+    // Readers add up the progress of all files.
+    const isTwice = isStored || (event.type === "run-progress" && this.#isFollowing);
+    if (!unkept.has(event.type) && !isTwice) this.#keep(event);
     onEvent(event);
   };
 

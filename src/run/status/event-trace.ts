@@ -29,7 +29,7 @@ export interface WriterTrace {
   progress?: RunProgress | undefined;
 }
 
-/** The writers of a run: the leading coordinator, and static workers. */
+/** The writers of a run: the leading coordinator, and joining workers. */
 export interface RunTrace {
   coordinator: WriterTrace | undefined;
   fixed: readonly WriterTrace[];
@@ -48,7 +48,7 @@ export class EventTrace {
     this.#storage = storage;
   }
 
-  /** The events of coordinator `number` (0 = there is none) and of the static workers of `plan`. */
+  /** The events of coordinator `number` (0 = there is none), and of joining workers of `plan`. */
   async read(plan: Pick<Plan, "runId" | "generation">, number: number): Promise<RunTrace> {
     if (number !== this.#number) {
       this.#number = number;
@@ -118,7 +118,8 @@ class WriterReader {
   }
 }
 
-function parsedEvent(line: string): RunEvent | undefined {
+/** An event of a line; undefined for a damaged one. */
+export function parsedEvent(line: string): RunEvent | undefined {
   try {
     return JSON.parse(line) as RunEvent;
   } catch {

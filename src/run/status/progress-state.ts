@@ -27,7 +27,10 @@ interface WorkerLine {
   finished: number;
 }
 
-/** All that progress shows, as a value: each event gives the next. */
+/**
+ * All that progress shows: each event gives the next. Its maps of tasks are handed over to that
+ * one, for thousands of tasks may be open: a state that gave a next one is not read again.
+ */
 export interface ProgressState {
   /** Monotonic milliseconds of the first event. */
   readonly startedAt: number;
@@ -45,12 +48,12 @@ export interface ProgressState {
     errors: ErrorCounts;
     usage: Usage;
   };
-  readonly open: ReadonlyMap<number, OpenTask>;
+  readonly open: Map<number, OpenTask>;
   readonly workers: ReadonlyMap<string, WorkerLine>;
   /** Workers that started in this call, including those that ended. */
   readonly startedWorkers: number;
   /** The state of open tasks when they first began in this call. */
-  readonly begun: ReadonlyMap<number, Pick<OpenTask, "resumed" | "resumedUsage">>;
+  readonly begun: Map<number, Pick<OpenTask, "resumed" | "resumedUsage">>;
   /** The step before the first row, and how much of it is done. */
   readonly step?: { text: string; share?: number | undefined };
   /** The last report of the spent budget, over all calls. */
@@ -132,19 +135,20 @@ function withoutWorker(state: ProgressState, name: string): ProgressState {
   const workers = new Map(state.workers);
   workers.delete(name);
   // A dead worker's rows are sent again; its journal says later what was done.
-  const open = new Map([...state.open].filter(([, task]) => task.worker !== name));
-  return { ...state, workers, open };
+  for (const [task, { worker }] of state.open) if (worker === name) state.open.delete(task);
+  return { ...state, workers };
 }
 
 function withTask(
   state: ProgressState,
   event: RunEvent & { type: "task-start" | "task-progress" },
 ): ProgressState {
-  const open = new Map(state.open);
+  const { open, begun } = state;
   if (event.type === "task-start") {
     const { task, worker, rows, resumed: done, resumedUsage: usage } = event;
     // Answers of an earlier attempt of this call belong to this call.
-    const first = state.begun.get(task) ?? { resumed: done, resumedUsage: usage };
+    const first = begun.get(task) ?? { resumed: done, resumedUsage: usage };
+    begun.set(task, first);
     open.set(task, {
       worker,
       rows,
@@ -156,17 +160,16 @@ function withTask(
       inFlight: 0,
       usage,
     });
-    return { ...state, open, begun: new Map(state.begun).set(task, first) };
   } else {
     const { worker, done, failed, cut = 0, errors, inFlight, usage } = event;
     const known = open.get(event.task) ?? unknownTask;
     open.set(event.task, { ...known, worker, done, failed, cut, errors, inFlight, usage });
   }
-  return { ...state, open };
+  return state;
 }
 
 function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" }): ProgressState {
-  const open = new Map(state.open);
+  const { open, begun } = state;
   const known = open.get(event.task) ?? unknownTask;
   const { resumed, resumedUsage } = known;
   open.delete(event.task);
@@ -176,15 +179,12 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
     open.set(event.task, { ...known, worker: "", inFlight: 0, done, failed, cut, errors, usage });
   }
   // A failed task begins again, and then reports what its journals hold.
-  if (event.outcome === "canceled" || event.outcome === "failed") return { ...state, open };
+  if (event.outcome === "canceled" || event.outcome === "failed") return state;
   const fresh = Math.max(0, event.done - resumed);
   const { ended } = state;
-  const begun = new Map(state.begun);
   begun.delete(event.task);
   const next = {
     ...state,
-    open,
-    begun,
     resumedRows: state.resumedRows + resumed,
     ended: {
       tasks: ended.tasks + 1,

@@ -17,6 +17,7 @@ import { failedRowsAllowed, withinBudget } from "../run-job.ts";
 import { committedTasks, readCommits } from "../seal/commits.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { readManifest, readSeals } from "../seal/seals.ts";
+import { readSubmissions, type Submission } from "../submissions.ts";
 import { cutRetryOf } from "./cut-answers.ts";
 import { EventTrace, type RunTrace, type TaskTrace, type WriterTrace } from "./event-trace.ts";
 import type { RunProgress } from "./events.ts";
@@ -78,6 +79,8 @@ export interface RunStatus {
   budget: { spent: Spending; budget: Budget } | null;
   /** Tasks without a commit, as an index set: empty once all are committed. */
   openTasks: string;
+  /** What schedulers were given for it, in order. */
+  submissions: Omit<Submission, "sent">[];
 }
 
 /** Sums over the processes that lead the work now. */
@@ -100,6 +103,8 @@ export interface TaskStatus {
   rows: number | null;
   failed: number | null;
   worker: string | null;
+  /** The first failure among its rows, or what stopped it. */
+  error: { code: string; message: string } | null;
 }
 
 /** The state of one worker. */
@@ -110,6 +115,8 @@ export interface WorkerStatus {
   pid: number;
   engine: string;
   device: string;
+  /** The place that a scheduler gave it, such as `slurm 123_4 on n1`. */
+  scheduler?: string;
 }
 
 export interface StatusReport {
@@ -129,7 +136,7 @@ interface Seen {
   committed: ReadonlySet<number>;
   /** Latest attempt at each task without a commit. */
   attempts: ReadonlyMap<number, string>;
-  /** Their events, from coordinator and static workers. */
+  /** Their events, from coordinator and joining workers. */
   traces: ReadonlyMap<number, TaskTrace>;
   /** Why the last process stopped before a seal. */
   stopped: ErrorRecord | undefined;
@@ -141,6 +148,7 @@ interface Seen {
   atWork: readonly string[];
   /** If the job has a budget: its spent part outside commits, and the time of all calls. */
   uncommitted: EarlierCost | undefined;
+  submissions: RunStatus["submissions"];
 }
 
 const listsAtOnce = 32;
@@ -207,6 +215,7 @@ export class StatusReader {
         .sort(),
       uncommitted:
         jobOf(plan, lives).budget && (await uncommittedCost(this.#storage, plan, attempts)),
+      submissions: (await readSubmissions(this.#storage)).map(({ sent: _, ...rest }) => rest),
     };
   }
 
@@ -276,6 +285,7 @@ export class StatusReader {
       duplicateIds: manifest?.duplicateIds?.count ?? null,
       budget: spentOfBudget(seen, usage),
       openTasks: sealed ? "" : openTaskSet(plan, committed),
+      submissions: seen.submissions,
     };
   }
 
@@ -292,6 +302,7 @@ export class StatusReader {
         rows: commit?.rows.total ?? null,
         failed: commit?.rows.failed ?? null,
         worker: commit?.worker ?? seen.traces.get(task)?.worker ?? null,
+        error: commit ? failureOf(commit) : (seen.traces.get(task)?.error ?? null),
       };
     });
   }
@@ -353,11 +364,19 @@ const pathsOf = ({ input, dataset }: JobSpec) =>
 
 async function sealedTasks(storage: Storage, { tasks }: Manifest): Promise<TaskStatus[]> {
   const found: TaskStatus[] = [];
-  for (const { task, attempt: id, rows, failed, commit } of tasks) {
-    const worker = (await readJson<Commit>(storage, commit.path))?.worker ?? null;
-    found.push({ task, id, state: "successful", code: "0", rows, failed, worker });
+  for (const { task, attempt: id, rows, failed, commit, retried } of tasks) {
+    const last = retried?.at(-1)?.commit ?? commit;
+    const record = await readJson<Commit>(storage, last.path);
+    const worker = record?.worker ?? null;
+    const error = failed > 0 && record ? failureOf(record) : null;
+    found.push({ task, id, state: "successful", code: "0", rows, failed, worker, error });
   }
   return found;
+}
+
+function failureOf({ errors }: Commit): TaskStatus["error"] {
+  const [first] = Object.entries(errors);
+  return first ? { code: first[0], message: first[1].message } : null;
 }
 
 /** The job as it runs now, or ran last. */
@@ -475,7 +494,7 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
 
 /** Why a coordinator left before the end without being asked to. */
 function verdictOfStopped(
-  { plan, manifest, traces, committed, stopped }: Seen,
+  { plan, manifest, traces, committed, stopped, lives, submissions }: Seen,
   { record, hasEnded }: NonNullable<RunLives["coordinator"]>,
   committedFailures: number,
 ): Verdict {
@@ -484,6 +503,11 @@ function verdictOfStopped(
   const ends = [...traces].filter(([task]) => !committed.has(task)).map(([, trace]) => trace);
   const error = ends.findLast((trace) => trace.error)?.error;
   if (error) return { state: "failed", reason: `${error.code}: ${error.message}` };
+  const waiting = submissions.findLast(({ coordinator }) => coordinator === record.id);
+  // Ids sort by time: none of its workers has begun.
+  if (waiting && !lives.workers.some(({ record: { worker } }) => worker > record.id)) {
+    return { state: "pending", reason: `submitted as ${waiting.scheduler} ${waiting.id}` };
+  }
   if (!hasEnded) return { state: "failed", reason: "its process died" };
   const failed = ends.reduce((sum, { failedRows }) => sum + failedRows, committedFailures);
   // A share is of all rows of the run; a retry processes some of them.
@@ -519,7 +543,7 @@ function stateOfTask(task: number, { committed, attempts, atWork }: Seen, run: V
 }
 
 function workerStatus({ record, lives, hasEnded }: RunLives["workers"][number]): WorkerStatus {
-  const { worker, host, pid, engine, device } = record;
+  const { worker, host, pid, engine, device, scheduler } = record;
   const state = lives ? "running" : hasEnded ? "successful" : "failed";
-  return { id: worker, state, host, pid, engine, device };
+  return { id: worker, state, host, pid, engine, device, ...(scheduler && { scheduler }) };
 }

@@ -24,6 +24,7 @@ export type ToWorker =
       type: "task-run";
       task: number;
     } & EarlierEnds)
+  // For coordinators of others; ours sends none.
   | { type: "task-cancel"; task: number }
   | { type: "worker-stop"; graceMs: number };
 
@@ -67,8 +68,12 @@ export type FromWorker =
       /** The rows at each stage, for an engine with several stages. */
       stages?: readonly StageState[];
     } & TaskCounts)
-  /** It is alive and has no task to report on. */
-  | { type: "worker-beat" }
+  /** It is alive and has no task to report on, or is not ready yet. */
+  | {
+      type: "worker-beat";
+      /** What it does before it is ready, for people: such as a download. */
+      doing?: string;
+    }
   | ({
       type: "task-end";
       task: number;

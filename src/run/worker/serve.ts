@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { assignedDevices } from "../../engines/devices.ts";
 import type { Engine, EngineContext } from "../../engines/engine.ts";
 import { openEngine } from "../../engines/registry.ts";
@@ -9,6 +10,7 @@ import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { leadingCoordinator } from "../coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../coordinate/processes.ts";
+import { schedulerPlace } from "../coordinate/scheduler-place.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
 import { workerPath } from "../directory/layout.ts";
 import type { RunLocation } from "../directory/locate.ts";
@@ -17,6 +19,7 @@ import { runStorage } from "../directory/run-storage.ts";
 import type { WorkerHandle } from "../dispatch/dispatch.ts";
 import { redacting, withoutSecrets } from "../execute/redacting-engine.ts";
 import { differingAnswers } from "../job/kinds.ts";
+import type { JobSpec } from "../job/schema.ts";
 import { asksAboutFiles } from "../plan/job-files.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
 import { effectiveJob, readPlan } from "../plan/plan.ts";
@@ -35,6 +38,11 @@ export interface ServeOptions {
   channel: Channel<FromWorker, ToWorker>;
   /** Default: by the registry of engines. */
   openEngine?: typeof openEngine;
+  /**
+   * Fetches what the job's engine lacks on this machine, and says what it does. Default: whoever
+   * started the worker has done it.
+   */
+  prepare?(job: JobSpec, tell: (doing: string) => void): Promise<void>;
 }
 
 /** The report of a living worker. */
@@ -43,6 +51,8 @@ export interface WorkerRecord extends ProcessIdentity {
   status: "running" | "successful";
   engine: string;
   device: string;
+  /** The place that a scheduler gave it, such as `slurm 123_4 on n1`. */
+  scheduler?: string;
   beat: number;
 }
 
@@ -59,6 +69,7 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
   try {
     const context = await openContext(options);
     const { job } = context.plan;
+    await prepareMachine(options, job);
     const asked = promptSetOf(job, context.plan.seed);
     const opened = redacting(
       await openedEngine(options, context),
@@ -71,7 +82,9 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
     const worker = new Worker({ context, engine, promptSet, prompts, channel, pid });
     const gpu = engine.choices?.gpu;
     const device = gpu ? (assignedDevices(engineContext.environment) ?? String(gpu)) : "cpu";
-    const endHeartbeat = keepHeartbeat(context, dependencies, { engine: engine.name, device });
+    const scheduler = schedulerPlace(engineContext.environment);
+    const facts = { engine: engine.name, device, ...(scheduler && { scheduler }) };
+    const endHeartbeat = keepHeartbeat(context, dependencies, facts);
     worker.start();
     await worker.stopped;
     await endHeartbeat();
@@ -96,10 +109,41 @@ export function workerInside(serving: Omit<ServeOptions, "channel">): WorkerHand
   return { channel: near, kill: () => near.close(), ended };
 }
 
+/** Says that the worker lives meanwhile: its coordinator waits only so long for a silent one. */
+async function prepareMachine(
+  { prepare, channel, dependencies: { clock } }: ServeOptions,
+  job: JobSpec,
+): Promise<void> {
+  if (!prepare) return;
+  let doing: string | undefined;
+  let cancel = () => {};
+  const beat = () => {
+    channel.send({ type: "worker-beat", ...(doing !== undefined && { doing }) });
+    cancel = clock.schedule(limits.progressIntervalMs, beat);
+  };
+  beat();
+  try {
+    await prepare(job, (text) => {
+      doing = text;
+    });
+  } finally {
+    cancel();
+  }
+}
+
 async function openedEngine(
-  { openEngine: open = openEngine, engineContext, dependencies: { inputs } }: ServeOptions,
-  { plan: { job, seed } }: RunContext,
+  { openEngine: open = openEngine, engineContext, dependencies }: ServeOptions,
+  context: RunContext,
 ): Promise<Engine> {
+  const { job, seed } = context.plan;
+  const { inputs, processes } = dependencies;
+  if (job.model.engine === "program") {
+    const { openProgramPlaces } = await import("../programs/program-places.ts");
+    const folder = join(engineContext.homeDirectory, "mounts");
+    const { mounts } = job.model;
+    const programPlaces = openProgramPlaces({ context, mounts, inputs, processes, folder });
+    return open(job.model, { ...engineContext, programPlaces });
+  }
   if (job.model.engine !== "pipeline") {
     const engine = await open(job.model, engineContext);
     if (!asksAboutFiles(job)) return engine;
@@ -164,7 +208,7 @@ async function openContext({
 function keepHeartbeat(
   { storage, clock, worker, logger }: RunContext,
   { processes }: RunDependencies,
-  facts: { engine: string; device: string },
+  facts: Pick<WorkerRecord, "engine" | "device" | "scheduler">,
 ): () => Promise<void> {
   let beat = 0;
   let cancel: () => void = () => {};

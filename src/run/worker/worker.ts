@@ -32,6 +32,8 @@ interface OpenTask {
   reach?: RowReach;
   /** The cause for its end, once it must not continue. */
   error?: SluiceError;
+  /** The last report on it. */
+  told?: string;
   isCanceled: boolean;
 }
 
@@ -48,7 +50,11 @@ export class Worker {
   /** Kinds of unknown messages. */
   readonly #unknown = new Set<string>();
   #cancelProgress: (() => void) | undefined;
+  /** Takes back the end of the time for requests in flight. */
+  #cancelGrace: (() => void) | undefined;
   #isStopping = false;
+  /** Every request has ended. */
+  #hasStopped = false;
   #toldCapacity = 0;
   #toldRowsAhead = 0;
   /** As JSON, for comparison. */
@@ -105,22 +111,29 @@ export class Worker {
     });
   }
 
-  /** Takes no more rows, waits up to `graceMs` for requests in flight, and stores everything. */
+  /**
+   * Takes no more rows, waits up to `graceMs` for requests in flight, and stores everything.
+   * Another call changes the time.
+   */
   async stop(graceMs: number): Promise<void> {
+    const { context, engine, channel } = this.#options;
+    const closeEngine = () => void engine.close().catch(() => {});
+    if (this.#hasStopped) return;
+    this.#cancelGrace?.();
+    this.#cancelGrace = context.clock.schedule(graceMs, closeEngine);
     if (this.#isStopping) return;
     this.#isStopping = true;
-    const { context, engine, channel } = this.#options;
     this.#cancelProgress?.();
     // A process that waits for it may lose patience and end it: then no row is to blame.
     for (const { attempt } of this.#open.values()) attempt?.spareAsked();
-    const cancelGrace = context.clock.schedule(graceMs, () => void engine.close().catch(() => {}));
     await this.#executor.stop();
     await Promise.allSettled(this.#finishing);
     for (const [task, open] of this.#open) {
       await open.attempt?.close().catch((error: unknown) => this.#log(error));
       this.#sendEnd(task, open, "canceled");
     }
-    cancelGrace();
+    this.#hasStopped = true;
+    this.#cancelGrace();
     await this.#tasks.close().catch((error: unknown) => this.#log(error));
     channel.close();
     this.#resolveStopped();
@@ -271,16 +284,24 @@ export class Worker {
     });
   }
 
-  /** Reports on each task in work; returns their number. */
+  /**
+   * Reports on each task of which there is news, and returns their number. A coordinator with many
+   * workers would do little else if each of their open tasks repeated itself.
+   */
   #sendProgress(): number {
     let told = 0;
-    for (const [task, { attempt }] of this.#open) {
+    for (const [task, open] of this.#open) {
+      const { attempt } = open;
       if (!attempt) continue;
-      told++;
       const waiting = this.#executor.waitingOf(attempt);
       const inFlight = this.#executor.inFlightOf(attempt);
-      const facts = { waiting, inFlight, ...countsOf(attempt), ...this.#changedWants() };
-      this.#send({ type: "task-progress", task, ...facts, ...this.#stages() });
+      const counts = { waiting, inFlight, ...countsOf(attempt) };
+      const facts = { ...counts, ...this.#changedWants(), ...this.#stages() };
+      const text = JSON.stringify(facts);
+      if (text === open.told) continue;
+      open.told = text;
+      this.#send({ type: "task-progress", task, ...facts });
+      told++;
     }
     return told;
   }

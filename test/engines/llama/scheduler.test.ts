@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Generation } from "../../../src/engines/llama/generation.ts";
+import { Decoding } from "../../../src/engines/llama/decoding.ts";
 import type { BatchItem } from "../../../src/engines/llama/loaded-llama.ts";
 import { Scheduler, type SequenceRunner } from "../../../src/engines/llama/scheduler.ts";
 import { greedyParameters } from "../../../src/foundation/inference.ts";
@@ -68,7 +68,7 @@ function setUp({ sequences = 4, batchTokens = 64, blockTokens = 16 } = {}) {
   const limits = { sequences, batchTokens, blockTokens };
   const scheduler = new Scheduler(model, limits, (error) => failures.push(error));
   const ask = (prompt: number[], signal = never) =>
-    scheduler.run(new Generation({ prompt, parameters, vocabulary }), signal);
+    scheduler.run(new Decoding({ prompt, parameters, vocabulary }), signal);
   return { model, scheduler, ask, failures };
 }
 

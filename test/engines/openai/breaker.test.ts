@@ -24,7 +24,7 @@ const refused = { message: "connect ECONNREFUSED" };
 describe("EndpointBreaker", () => {
   it("is open until the endpoint fails", () => {
     const { breaker, told } = setUp();
-    breaker.succeed(false);
+    breaker.reached(false);
     expect([breaker.isPaused, told]).toEqual([false, []]);
   });
 
@@ -37,7 +37,7 @@ describe("EndpointBreaker", () => {
     expect(told).toEqual(["probe"]);
     await clock.advance(100_000);
     expect([breaker.isPaused, told]).toEqual([true, ["probe"]]);
-    breaker.succeed(true);
+    breaker.reached(true);
     expect([breaker.isPaused, told]).toEqual([false, ["probe", "open"]]);
     expect(lines).toEqual(["warn the endpoint is paused", "info the endpoint answers again"]);
   });
@@ -125,7 +125,7 @@ describe("EndpointBreaker", () => {
     breaker.fail({ message: "429", retryAfterMs: 1500 }, false);
     await clock.advance(900);
     // A request that was under way when the pause began.
-    breaker.succeed(false);
+    breaker.reached(false);
     await clock.advance(600);
     expect(told).toEqual(["probe"]);
     expect(breaker.fail(refused, true)).toBeUndefined();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Answer, GenerationParameters } from "../../../src/foundation/inference.ts";
+import type { Answer, SamplingParameters } from "../../../src/foundation/inference.ts";
 import { greedyParameters, noUsage } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import {
@@ -7,7 +7,7 @@ import {
   type BatchPromptSetOptions,
 } from "../../../src/prompt/openai-batch/batch-prompt-set.ts";
 
-const parameters: GenerationParameters = {
+const parameters: SamplingParameters = {
   ...greedyParameters,
   maxNewTokens: 99,
   seed: 4,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type {
   Answer,
-  GenerationParameters,
   InferenceRequest,
+  SamplingParameters,
   TokenLogprob,
 } from "../../../src/foundation/inference.ts";
 import { withResponseBodies } from "../../../src/prompt/openai-batch/response-body.ts";
@@ -21,7 +21,7 @@ const promptSet: PromptSet = {
 const set = withResponseBodies(promptSet, "m");
 const request = (changes: Partial<InferenceRequest>): RowRequest => ({
   origin: { index: 0, promptName: "prompt" },
-  parameters: {} as GenerationParameters,
+  parameters: {} as SamplingParameters,
   ...(changes as object),
 });
 const bodyOf = (changes: Partial<InferenceRequest>, ...answers: Partial<Answer>[]) =>

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
+import type { RefusedStart } from "../../../src/run/dispatch/dispatch.ts";
 import { dispatching, untilStarted } from "../dispatching.ts";
 import { settled } from "../scripted-engine.ts";
 
@@ -187,5 +188,87 @@ describe("a pool that changes its size", () => {
     await settled();
     expect(run.worker(0).heard).toEqual([]);
     expect(run.worker(1).heard.map(({ type }) => type)).toEqual(["worker-stop"]);
+  });
+});
+
+describe("a worker whose machine is gone", () => {
+  it("is replaced, and its rows are not to blame", async () => {
+    const run = dispatching(1);
+    await settled();
+    await run.worker(0).ready();
+    await run.worker(0).start(0);
+    await run.worker(0).asking(0, "0-9", true);
+    await run.worker(0).lose("its node cannot be reached");
+    await untilStarted(run, 2);
+    await run.worker(1).ready();
+    expect(run.worker(1).heard).toEqual([{ type: "task-run", task: 0, spared: "a0" }]);
+    const ends = run.events.filter(({ type }) => type === "worker-end");
+    expect(ends).toEqual([expect.objectContaining({ worker: "w0" })]);
+    expect(JSON.stringify(ends)).toContain("its node cannot be reached");
+  });
+
+  it("ends the run if that goes on without any progress", async () => {
+    const run = dispatching(1, { maxTaskRetries: 1 });
+    for (let time = 0; time < 2; time++) {
+      await untilStarted(run, time + 1);
+      await run.worker(time).ready();
+      await run.worker(time).start(0);
+      await run.worker(time).lose("gone");
+    }
+    expect((await run.ended).error?.code).toBe("TASK_FAILED");
+  });
+});
+
+describe("a pool that lets idle workers go", () => {
+  it("ends those without a task, and starts one again if a task comes back", async () => {
+    const run = dispatching(2, { workers: 2, releasesIdle: true });
+    await settled();
+    await run.worker(0).ready();
+    await run.worker(1).ready();
+    await run.worker(0).end(0);
+    expect(run.worker(0).heard.at(-1)?.type).toBe("worker-stop");
+    expect(run.worker(1).heard.map(({ type }) => type)).toEqual(["task-run"]);
+    await run.worker(0).die();
+    // That is how it should be, so nobody is told.
+    expect(noticesOf(run)).toEqual([]);
+    await run.worker(1).lose("gone");
+    await untilStarted(run, 3);
+    await run.worker(2).ready();
+    expect(run.worker(2).tasks()).toEqual([1]);
+    await run.worker(2).end(1);
+    await run.worker(2).die();
+    expect(await run.ended).toMatchObject({ committed: 2 });
+    expect(run.workers).toHaveLength(3);
+  });
+
+  it("gives up starts that wait for room, at the tail and at the end", async () => {
+    const unwanted: AbortSignal[] = [];
+    const waiting = (index: number, signal: AbortSignal) => {
+      unwanted[index] = signal;
+      return new Promise<RefusedStart>((resolve) => {
+        signal.addEventListener("abort", () => resolve({ refused: "not needed" }));
+      });
+    };
+    const run = dispatching(1, { workers: 1, releasesIdle: true, startWorker: waiting });
+    await settled();
+    expect(unwanted.map(({ aborted }) => aborted)).toEqual([false]);
+    run.stop.abort();
+    expect((await run.ended).error?.code).toBe("RUN_CANCELED");
+    expect(unwanted.map(({ aborted }) => aborted)).toEqual([true]);
+  });
+});
+
+describe("a worker that prepares its machine", () => {
+  it("has its time anew after each beat, and says what it does", async () => {
+    const run = dispatching(1, { readyTimeoutMs: 1000 });
+    await settled();
+    for (let time = 0; time < 5; time++) {
+      await run.pass(900);
+      await run.worker(0).beat("n1: fetching a model");
+    }
+    expect(run.worker(0).isKilled).toBe(false);
+    expect(noticesOf(run)).toEqual(["n1: fetching a model"]);
+    await run.pass(1100);
+    expect(run.worker(0).isKilled).toBe(true);
   });
 });

@@ -84,3 +84,34 @@ describe("a row with several requests", () => {
     expect(commit).toMatchObject({ requests: { planned: 4, answered: 2 } });
   });
 });
+
+describe("answers of any text", () => {
+  const texts = [
+    "",
+    "plain",
+    'a "b"',
+    "back\\slash",
+    "two\nlines",
+    "\u007f",
+    "é",
+    "日本",
+    "😀",
+    "\ud800",
+    "~ !#[]",
+  ];
+  const rows = texts.map((_, index) => `{"text":"${index}"}`);
+
+  it.each(["in order", "out of order"])("are in the results as they came, %s", async (order) => {
+    const engine = scriptedEngine(texts.length, ({ origin }) => responseOf(texts[origin!.index]!));
+    const inner = engine.infer;
+    engine.infer = async (request, signal) => {
+      const isLate = order === "out of order" && request.origin?.index === 0;
+      if (isLate) await new Promise((resolve) => setImmediate(resolve));
+      return inner(request, signal);
+    };
+    const { add, end, results } = await execution(rows, engine);
+    await add(0);
+    await end();
+    expect((await results(0)).map((row) => (row as { answer: string }).answer)).toEqual(texts);
+  });
+});

@@ -2,17 +2,17 @@ import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { type Asking, Isolation } from "../../../src/run/execute/isolation.ts";
-import type { RowJob } from "../../../src/run/execute/row-job.ts";
+import type { RowWork } from "../../../src/run/execute/row-work.ts";
 
 /** A row as far as the isolation looks at it, with its requests. */
 function row(index: number, requests = 1): Asking[] {
-  const job = { index, kills: 0, attempt: {} } as RowJob;
-  return Array.from({ length: requests }, (_, at) => ({ job, at, request: {} as never }));
+  const work = { index, kills: 0, attempt: {} } as RowWork;
+  return Array.from({ length: requests }, (_, at) => ({ work, at, request: {} as never }));
 }
 
 const died = new SluiceError("ENGINE_DIED", "exit code 3");
 
-const rowsOf = (group: readonly Asking[] | undefined) => group?.map(({ job }) => job.index);
+const rowsOf = (group: readonly Asking[] | undefined) => group?.map(({ work }) => work.index);
 
 /** Asks group after group until all is settled; groups with one of `killers` die. */
 function search(isolation: Isolation, killers: readonly number[]) {
@@ -20,13 +20,13 @@ function search(isolation: Isolation, killers: readonly number[]) {
   const givenUp: number[] = [];
   while (isolation.isActive) {
     const group = isolation.nextGroup(([asking], error) => {
-      givenUp.push(asking!.job.index);
+      givenUp.push(asking!.work.index);
       expect(error.code).toBe("ROW_KILLS_ENGINE");
       expect(error.message).toContain("exit code 3");
     });
     if (!group) continue;
-    groups.push(group.map(({ job }) => job.index));
-    const dies = group.some(({ job }) => killers.includes(job.index));
+    groups.push(group.map(({ work }) => work.index));
+    const dies = group.some(({ work }) => killers.includes(work.index));
     for (const asking of group) dies ? isolation.fell(asking, died) : isolation.resolved(asking);
   }
   return { groups, givenUp };
@@ -88,9 +88,9 @@ describe("Isolation", () => {
     const [mine, other] = [row(0), row(1)];
     isolation.suspect([mine, other], 2);
     isolation.nextGroup(() => {});
-    isolation.forget(mine[0]!.job.attempt);
+    isolation.forget(mine[0]!.work.attempt);
     expect(isolation.isBusy).toBe(true);
-    isolation.forget(other[0]!.job.attempt);
+    isolation.forget(other[0]!.work.attempt);
     expect(isolation.isBusy).toBe(false);
     expect(isolation.nextGroup(() => {})).toBeUndefined();
   });
@@ -99,7 +99,7 @@ describe("Isolation", () => {
     const isolation = new Isolation();
     const [mine, other] = [row(0), row(1)];
     for (const [asking] of [mine, other]) isolation.fell(asking!, died);
-    isolation.forget(mine[0]!.job.attempt);
+    isolation.forget(mine[0]!.work.attempt);
     expect(search(isolation, [])).toEqual({ groups: [[1]], givenUp: [] });
   });
 });

@@ -35,7 +35,9 @@ describe("hasDefaultBackend", () => {
       expect(await hasDefaultBackend(given)).toBe(false);
       await expect(loadJob(given)).rejects.toMatchObject({
         code: "JOB_INVALID",
-        message: expect.stringContaining('must be one of local, not "elsewhere"'),
+        message: expect.stringContaining(
+          'must be one of local, ray, slurm, kubernetes, sky, code-engine, not "elsewhere"',
+        ),
       });
     });
   }

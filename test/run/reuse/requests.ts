@@ -1,15 +1,15 @@
 import {
-  type GenerationParameters,
   greedyParameters,
   type InferenceRequest,
+  type SamplingParameters,
 } from "../../../src/foundation/inference.ts";
 
 /** A request of a text, greedy unless changed. */
 export function requestOf(
   prompt: string,
-  changes: Partial<GenerationParameters> = {},
+  changes: Partial<SamplingParameters> = {},
 ): InferenceRequest {
-  const parameters: GenerationParameters = {
+  const parameters: SamplingParameters = {
     ...greedyParameters,
     maxNewTokens: 8,
     seed: 1,

@@ -45,7 +45,7 @@ it("begins anew with another coordinator, and does without a stream", async () =
   expect(await tasks(0)).toBeUndefined();
 });
 
-it("follows the static workers of one run and retry, and what each said last", async () => {
+it("follows the joining workers of one run and retry, and what each said last", async () => {
   const storage = memoryStorage();
   const worker = line({ type: "worker-start", worker: "w1" });
   const gone = line({ type: "worker-end", worker: "w1" });

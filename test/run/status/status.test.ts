@@ -1,4 +1,4 @@
-import { appendFileSync, rmSync } from "node:fs";
+import { appendFileSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { localStorage as openStorage } from "../../../src/data/storage/local.ts";
@@ -148,6 +148,21 @@ describe("StatusReader", () => {
     expect(run).toMatchObject({ state: "failed", reason: "its process died" });
     expect(run.tasks).toEqual({ ...counts, successful: 2, failed: 2, pending: 1, total: 5 });
     expect(workers[0]!.state).toBe("failed");
+  });
+
+  it("tells a run that waits at a scheduler, until one of its workers has begun", async () => {
+    const run = await halfDone(true, { maxFailedRows: 9 });
+    const coordinator = JSON.parse(textOf(run, "_sluice/coordinators/000001.json")).id;
+    const submission = { scheduler: "slurm", id: "7", coordinator, sent: "#!/bin/sh" };
+    mkdirSync(join(run.location.directory, "_sluice/submissions"));
+    putText(run, "_sluice/submissions/000001.json", `${JSON.stringify(submission)}\n`);
+    expect((await readerOf(run).read()).run.state).toBe("canceled");
+    for (const path of filesOf(run)) {
+      if (path.startsWith("_sluice/workers/")) rmSync(join(run.location.directory, path));
+    }
+    const { run: status } = await readerOf(run).read();
+    expect(status).toMatchObject({ state: "pending", reason: "submitted as slurm 7" });
+    expect(status.submissions).toEqual([{ scheduler: "slurm", id: "7", coordinator }]);
   });
 
   it("tells a run that was stopped or canceled", async () => {

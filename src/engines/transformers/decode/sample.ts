@@ -1,6 +1,6 @@
 import type { Random } from "../../../foundation/random.ts";
 import type { GeneratedRow, Sequence, Steps } from "./steps.ts";
-import { chooseToken, type SamplingParameters } from "./token-choice.ts";
+import { chooseToken, type TokenSampling } from "./token-choice.ts";
 
 /** A row that is generated token by token. */
 export interface SampledRow extends GeneratedRow {
@@ -54,7 +54,7 @@ export async function sampleRows(
 }
 
 export interface SampleOptions {
-  parameters: SamplingParameters;
+  parameters: TokenSampling;
   endTokens: ReadonlySet<number>;
   /** Consecutive rows with a common prompt. */
   copies: number;

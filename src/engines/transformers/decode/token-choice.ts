@@ -2,7 +2,7 @@ import type { Random } from "../../../foundation/random.ts";
 import type { Logits } from "./steps.ts";
 
 /** How one token is chosen. */
-export interface SamplingParameters {
+export interface TokenSampling {
   /** 0 = the likeliest token each time. */
   temperature: number;
   /** Share of probability to sample from; 1 = all. */
@@ -22,11 +22,7 @@ export interface SamplingParameters {
  * // 1
  *
  */
-export function chooseToken(
-  logits: Logits,
-  parameters: SamplingParameters,
-  random: Random,
-): number {
+export function chooseToken(logits: Logits, parameters: TokenSampling, random: Random): number {
   if (parameters.temperature === 0) return likeliest(logits);
   const likely = likelyTokens(logits, parameters);
   const total = likely.reduce((sum, { weight }) => sum + weight, 0);
@@ -53,7 +49,7 @@ interface Weighed {
 }
 
 /** The tokens to sample from, the likeliest first, in the order of the warpers. */
-function likelyTokens(logits: Logits, parameters: SamplingParameters): Weighed[] {
+function likelyTokens(logits: Logits, parameters: TokenSampling): Weighed[] {
   const { temperature, topK, topP, minP } = parameters;
   const highest = logits[likeliest(logits)]!;
   const weighed: Weighed[] = [];

@@ -5,11 +5,11 @@ import { padRows } from "../decode/tensors.ts";
 import type { TransformersModelOptions } from "../options.ts";
 import { textOf } from "./asked-text.ts";
 import { modelMaxTokens, TextTask, withinBounds } from "./encode.ts";
-import { assertSearchable, type GenerationItem, generate, generationCost } from "./generate.ts";
+import { assertSearchable, type GeneratedItem, generate, generationCost } from "./generate.ts";
 import type { ModelParts, PreparedItem, TaskResult } from "./task.ts";
 
 /** Text generation: the model continues from the end of the prompt. */
-export class CausalTask extends TextTask<GenerationItem> {
+export class CausalTask extends TextTask<GeneratedItem> {
   readonly #contextTokens: number;
 
   constructor(parts: ModelParts, options: TransformersModelOptions) {
@@ -17,7 +17,7 @@ export class CausalTask extends TextTask<GenerationItem> {
     this.#contextTokens = modelMaxTokens(parts.model, parts.tokenizer);
   }
 
-  prepare(request: InferenceRequest): PreparedItem<GenerationItem> {
+  prepare(request: InferenceRequest): PreparedItem<GeneratedItem> {
     const { parameters } = request;
     assertSearchable(parameters);
     const { maxLength = Number.POSITIVE_INFINITY } = parameters;
@@ -44,7 +44,7 @@ export class CausalTask extends TextTask<GenerationItem> {
     return { item, cost: generationCost(item) };
   }
 
-  run(batch: readonly GenerationItem[], signal: AbortSignal): Promise<readonly TaskResult[]> {
+  run(batch: readonly GeneratedItem[], signal: AbortSignal): Promise<readonly TaskResult[]> {
     const { model, tokenizer, makeTensor } = this.parts;
     const rows = batch.map(({ ids }) => ids);
     const padToken = tokenizer.pad_token_id ?? tokenizer.eos_token_id ?? 0;

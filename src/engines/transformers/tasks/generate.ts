@@ -1,5 +1,5 @@
 import { SluiceError } from "../../../foundation/errors.ts";
-import type { Answer, GenerationParameters } from "../../../foundation/inference.ts";
+import type { Answer, SamplingParameters } from "../../../foundation/inference.ts";
 import { seededRandom } from "../../../foundation/random.ts";
 import type { BatchCost } from "../../batching/next-batch.ts";
 import { searchBeams } from "../decode/beam-search.ts";
@@ -10,10 +10,10 @@ import type { GenerationConfig, Model, Tokenizer } from "../transformers-js.ts";
 import type { ModelParts, TaskResult } from "./task.ts";
 
 /** A row to generate text for. */
-export interface GenerationItem {
+export interface GeneratedItem {
   /** Tokens of its prompt. */
   ids: readonly number[];
-  parameters: GenerationParameters;
+  parameters: SamplingParameters;
   /** Most tokens to generate for it. */
   maxNewTokens: number;
   /** The language at the beginning of its answer, for a multilingual model. */
@@ -26,7 +26,7 @@ export interface GenerationItem {
  * What the rows of a batch must have in common to be generated together, as one text: all
  * parameters except the seed.
  */
-function generationKey({ parameters, forcedStart }: GenerationItem): string {
+function generationKey({ parameters, forcedStart }: GeneratedItem): string {
   const { seed: _seed, explicit: _explicit, ...asked } = parameters;
   return JSON.stringify([forcedStart, asked]);
 }
@@ -36,14 +36,14 @@ function generationKey({ parameters, forcedStart }: GenerationItem): string {
  *
  * @throws SluiceError `UNSUPPORTED`.
  */
-export function assertSearchable({ numBeams = 1, temperature }: GenerationParameters): void {
+export function assertSearchable({ numBeams = 1, temperature }: SamplingParameters): void {
   if (numBeams === 1 || temperature === 0) return;
   const hint = "leave temperature at 0, or numBeams at 1";
   throw new SluiceError("UNSUPPORTED", "a beam search has no temperature", { hint });
 }
 
 /** A row's share of a batch: its tokens once for each computed beam or answer. */
-export function generationCost(item: GenerationItem, languages = ""): BatchCost {
+export function generationCost(item: GeneratedItem, languages = ""): BatchCost {
   const { numBeams = 1, numReturnSequences = 1 } = item.parameters;
   const tokens = item.ids.length * Math.max(numBeams, numReturnSequences);
   return { tokens, key: `${languages} ${generationKey(item)}` };
@@ -57,7 +57,7 @@ export function generationCost(item: GenerationItem, languages = ""): BatchCost 
 export async function generate(
   { model, tokenizer, makeTensor }: ModelParts,
   steps: Steps,
-  batch: readonly GenerationItem[],
+  batch: readonly GeneratedItem[],
   decoderPrompts: readonly (readonly number[])[],
   signal: AbortSignal,
 ): Promise<TaskResult[]> {
@@ -96,7 +96,7 @@ interface Search {
 
 function beams(
   steps: Steps,
-  batch: readonly GenerationItem[],
+  batch: readonly GeneratedItem[],
   rows: readonly GeneratedRow[],
   { config, endTokens }: Search,
   signal: AbortSignal,
@@ -114,7 +114,7 @@ function beams(
 
 async function samples(
   steps: Steps,
-  batch: readonly GenerationItem[],
+  batch: readonly GeneratedItem[],
   rows: readonly GeneratedRow[],
   { endTokens, tokenizer }: Search,
   signal: AbortSignal,

@@ -5,19 +5,19 @@ import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding } from "../transformers-js.ts";
 import { textOf } from "./asked-text.ts";
 import { TextTask } from "./encode.ts";
-import { assertSearchable, type GenerationItem, generate, generationCost } from "./generate.ts";
+import { assertSearchable, type GeneratedItem, generate, generationCost } from "./generate.ts";
 import { assertLanguages, encodeForTranslation, languagesOf } from "./languages.ts";
 import type { ModelParts, PreparedItem, TaskResult } from "./task.ts";
 
 /** Translation and summarization: an encoder reads the text, a decoder writes the answer. */
-export class SequenceTask extends TextTask<GenerationItem> {
+export class SequenceTask extends TextTask<GeneratedItem> {
   /** @throws SluiceError `TASK_UNUSABLE` if the job does not fit the model. */
   constructor(parts: ModelParts, options: TransformersModelOptions) {
     super(parts, options);
     if (options.task === "translation") assertLanguages(options, parts.tokenizer);
   }
 
-  prepare(request: InferenceRequest): PreparedItem<GenerationItem> {
+  prepare(request: InferenceRequest): PreparedItem<GeneratedItem> {
     const { parameters } = request;
     assertSearchable(parameters);
     const { encoding, forcedStart, languages } = this.#encode(request);
@@ -34,7 +34,7 @@ export class SequenceTask extends TextTask<GenerationItem> {
     return { item, cost: generationCost(item, languages) };
   }
 
-  async run(batch: readonly GenerationItem[], signal: AbortSignal): Promise<readonly TaskResult[]> {
+  async run(batch: readonly GeneratedItem[], signal: AbortSignal): Promise<readonly TaskResult[]> {
     const { model, tokenizer, makeTensor } = this.parts;
     const config = model._prepare_generation_config(null, {});
     const startToken = config.decoder_start_token_id ?? config.bos_token_id ?? 0;

@@ -11,7 +11,7 @@ import type { JsonObject } from "../../foundation/json.ts";
 import { plainJson } from "../../foundation/typed-json.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
-import type { AskedRow, TaskAttempt } from "../attempt/attempt.ts";
+import type { AnswerFacts, AskedRow, TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
 import type { RowSource } from "./row-source.ts";
@@ -19,8 +19,12 @@ import type { RowSource } from "./row-source.ts";
 /** A longer row is not kept during its requests, but read again for the part. */
 const maxHeldRowChars = 16 * 1024;
 
+/** Most short answers are ASCII and their own JSON: to see that takes half of the time. */
+const beyondPlain = /[^ !#-[\]-~]/;
+const ascii: AnswerFacts = { isAscii: true };
+
 /** One row on its way through the engine: its requests, and what has come back. */
-export class RowJob {
+export class RowWork {
   readonly source: RowSource;
   readonly index: number;
   readonly #file: string;
@@ -61,6 +65,11 @@ export class RowJob {
     const isOne = requests.length === 1;
     this.#responses = isOne ? [undefined] : new Array(requests.length);
     this.#tries = isOne ? [0] : new Array(requests.length).fill(0);
+  }
+
+  /** How many rows it settles. */
+  get rows(): number {
+    return this.#rows?.length ?? 1;
   }
 
   /** The rows that it settles. */
@@ -181,7 +190,10 @@ export class RowJob {
       if (response?.rows && this.#rows) return this.#settleTogether(this.#rows, response, records);
       if (response?.rows) return this.#settleRows(response.rows, records);
       const answer = promptSet.answer(this.requests, this.#responses as InferenceResponse[]);
-      this.attempt.settleAnswered(this.index, records, JSON.stringify(answer), this.#row);
+      const isPlain = typeof answer === "string" && !beyondPlain.test(answer);
+      const text = isPlain ? `"${answer}"` : JSON.stringify(answer);
+      const facts = isPlain ? ascii : undefined;
+      this.attempt.settleAnswered(this.index, records, text, this.#row, facts);
       return;
     }
     const { failure: cause } = this;
@@ -210,7 +222,10 @@ export class RowJob {
     const [first, ...others] = rows.filter((_, at) => !failures?.has(at));
     if (first && results.length > 0) {
       const text = `[${results.map((row) => resultText(row, undefined)).join(",")}]`;
-      this.attempt.settleAnswered(first.index, records, text, first, results.length, others);
+      this.attempt.settleAnswered(first.index, records, text, first, {
+        results: results.length,
+        others,
+      });
     } else if (first) {
       this.attempt.settleFiltered(first.index, records, first, others);
     }
@@ -234,7 +249,7 @@ export class RowJob {
     const { attempt, index } = this;
     if (rows.length === 0) return attempt.settleFiltered(index, records, this.#row);
     const text = `[${rows.map((row) => resultText(row, this.#numbers)).join(",")}]`;
-    attempt.settleAnswered(index, records, text, this.#row, rows.length);
+    attempt.settleAnswered(index, records, text, this.#row, { results: rows.length });
   }
 }
 

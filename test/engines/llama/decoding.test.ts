@@ -1,30 +1,30 @@
 import { describe, expect, it } from "vitest";
-import { Generation } from "../../../src/engines/llama/generation.ts";
+import { Decoding } from "../../../src/engines/llama/decoding.ts";
 import { GrammarAutomaton } from "../../../src/engines/llama/grammar-automaton.ts";
 import { Speller } from "../../../src/engines/llama/speller.ts";
 import type { GrammarNode } from "../../../src/foundation/grammar.ts";
-import { type GenerationParameters, greedyParameters } from "../../../src/foundation/inference.ts";
+import { greedyParameters, type SamplingParameters } from "../../../src/foundation/inference.ts";
 import { endToken, tinyVocabulary, tokenizeGreedily } from "./tiny-vocabulary.ts";
 
 const vocabulary = tinyVocabulary();
-const defaults: GenerationParameters = {
+const defaults: SamplingParameters = {
   ...greedyParameters,
   maxNewTokens: 100,
   seed: 0,
 };
 
 /** An answer made of the tokens of `text`, as far as it goes, then the end. */
-function generate(text: string, parameters: Partial<GenerationParameters>) {
-  const generation = new Generation({
+function generate(text: string, parameters: Partial<SamplingParameters>) {
+  const decoding = new Decoding({
     prompt: [5],
     parameters: { ...defaults, ...parameters },
     vocabulary,
   });
-  generation.begin();
+  decoding.begin();
   for (const token of [...tokenizeGreedily(vocabulary, text), endToken]) {
-    if (!generation.isDone) generation.take(token);
+    if (!decoding.isDone) decoding.take(token);
   }
-  return generation.answer();
+  return decoding.answer();
 }
 
 function beforeStop(text: string, stop: readonly string[]): string {
@@ -32,7 +32,7 @@ function beforeStop(text: string, stop: readonly string[]): string {
   return text.slice(0, Math.min(text.length, ...places));
 }
 
-describe("Generation", () => {
+describe("Decoding", () => {
   it("ends with the model's end, which is no text and no token of the answer", () => {
     expect(generate("5 minutes", {})).toEqual({
       text: "5 minutes",
@@ -49,34 +49,34 @@ describe("Generation", () => {
     ["one that begins the answer", "5 minutes", ["5"]],
   ])("tells all of the answer and nothing else, with %s", (_, text, stop) => {
     const parameters = { ...defaults, stop };
-    const generation = new Generation({ prompt: [5], parameters, vocabulary });
-    generation.begin();
+    const decoding = new Decoding({ prompt: [5], parameters, vocabulary });
+    decoding.begin();
     const deltas: string[] = [];
     for (const byte of Buffer.from(text)) {
-      if (!generation.isDone) generation.take(vocabulary.size - 256 + byte);
-      deltas.push(generation.takeDelta()?.text ?? "");
+      if (!decoding.isDone) decoding.take(vocabulary.size - 256 + byte);
+      deltas.push(decoding.takeDelta()?.text ?? "");
     }
-    if (!generation.isDone) generation.take(endToken);
-    deltas.push(generation.takeDelta()?.text ?? "");
-    expect(deltas.join("")).toBe(generation.answer().text);
-    expect(generation.answer().text).toBe(beforeStop(text, stop));
+    if (!decoding.isDone) decoding.take(endToken);
+    deltas.push(decoding.takeDelta()?.text ?? "");
+    expect(deltas.join("")).toBe(decoding.answer().text);
+    expect(decoding.answer().text).toBe(beforeStop(text, stop));
   });
 
   it("tells nothing of a character that was cut", () => {
     const parameters = { ...defaults, maxNewTokens: 3 };
-    const generation = new Generation({ prompt: [5], parameters, vocabulary });
-    generation.begin();
+    const decoding = new Decoding({ prompt: [5], parameters, vocabulary });
+    decoding.begin();
     for (const byte of Buffer.from("a😀").subarray(0, 3)) {
-      generation.take(vocabulary.size - 256 + byte);
+      decoding.take(vocabulary.size - 256 + byte);
     }
-    expect(generation.takeDelta()).toEqual({ text: "a", tokens: 3 });
-    expect(generation.takeDelta()).toBeUndefined();
-    expect(generation.answer()).toEqual({ text: "a", finishReason: "length", tokens: 3 });
+    expect(decoding.takeDelta()).toEqual({ text: "a", tokens: 3 });
+    expect(decoding.takeDelta()).toBeUndefined();
+    expect(decoding.answer()).toEqual({ text: "a", finishReason: "length", tokens: 3 });
   });
 
   it("never ends where ends are to be ignored", () => {
     const parameters = { ...defaults, ignoreEos: true };
-    const { tokenBiasKeys, tokenBiasValues } = new Generation({
+    const { tokenBiasKeys, tokenBiasValues } = new Decoding({
       prompt: [5],
       parameters,
       vocabulary,
@@ -87,13 +87,13 @@ describe("Generation", () => {
 
   it("lists each token with its probability, and not the end", () => {
     const parameters = { ...defaults, logprobs: 1 };
-    const generation = new Generation({ prompt: [5], parameters, vocabulary });
-    generation.begin();
+    const decoding = new Decoding({ prompt: [5], parameters, vocabulary });
+    decoding.begin();
     const five = tokenizeGreedily(vocabulary, "5")[0]!;
     const likeliest = [{ token: five, logProbability: -0.5 }];
-    generation.take(five, { chosen: Number.NEGATIVE_INFINITY, top: likeliest });
-    generation.take(endToken, { chosen: 0, top: [{ token: endToken, logProbability: 0 }] });
-    expect(generation.answer().logprobs).toEqual([
+    decoding.take(five, { chosen: Number.NEGATIVE_INFINITY, top: likeliest });
+    decoding.take(endToken, { chosen: 0, top: [{ token: endToken, logProbability: 0 }] });
+    expect(decoding.answer().logprobs).toEqual([
       { token: "5", logprob: -9999, alternatives: [{ token: "5", logprob: -0.5 }] },
     ]);
   });
@@ -110,26 +110,26 @@ describe("Generation", () => {
       const automaton = new GrammarAutomaton({ root: string, rules: {} });
       const speller = new Speller(automaton, vocabulary, tokenize, [endToken]);
       const parameters = { ...defaults, maxNewTokens, ignoreEos: true };
-      const generation = new Generation({ prompt: [5], parameters, vocabulary, speller });
-      generation.begin();
-      return generation;
+      const decoding = new Decoding({ prompt: [5], parameters, vocabulary, speller });
+      decoding.begin();
+      return decoding;
     };
     const five = tokenizeGreedily(vocabulary, "5")[0]!;
 
     it("refuses what may not come, and then lists what may", () => {
-      const generation = begun(20);
-      expect(generation.config().tokenBiasKeys).toBeUndefined();
-      expect(generation.refuses(five)).toBe(false);
-      expect(generation.refuses(endToken)).toBe(true);
-      expect(generation.config().tokenBiasKeys).toContain(endToken);
-      generation.take(five);
-      expect(generation.config().tokenBiasKeys).toBeUndefined();
+      const decoding = begun(20);
+      expect(decoding.config().tokenBiasKeys).toBeUndefined();
+      expect(decoding.refuses(five)).toBe(false);
+      expect(decoding.refuses(endToken)).toBe(true);
+      expect(decoding.config().tokenBiasKeys).toContain(endToken);
+      decoding.take(five);
+      expect(decoding.config().tokenBiasKeys).toBeUndefined();
     });
 
     it("is brought to its end where the tokens run out", () => {
-      const generation = begun(8);
-      while (!generation.isDone) generation.take(five);
-      const answer = generation.answer();
+      const decoding = begun(8);
+      while (!decoding.isDone) decoding.take(five);
+      const answer = decoding.answer();
       expect(answer.text).toMatch(/^\["5+"\]$/);
       expect(answer).toMatchObject({ finishReason: "length" });
       expect(answer.tokens).toBeLessThanOrEqual(8);
@@ -161,15 +161,15 @@ describe("Generation", () => {
   });
 
   it("asks for penalties only where there are some, over prompt and answer", () => {
-    const generation = new Generation({
+    const decoding = new Decoding({
       prompt: [5, 6],
       parameters: { ...defaults, repetitionPenalty: 1.2 },
       vocabulary,
     });
-    generation.begin();
-    generation.take(7);
-    expect([...(generation.config().repeatPenaltyTokens ?? [])]).toEqual([5, 6, 7]);
-    const long = new Generation({
+    decoding.begin();
+    decoding.take(7);
+    expect([...(decoding.config().repeatPenaltyTokens ?? [])]).toEqual([5, 6, 7]);
+    const long = new Decoding({
       prompt: [5, ...Array.from({ length: 64 }, () => 6)],
       parameters: { ...defaults, repetitionPenalty: 1.2 },
       vocabulary,
@@ -178,7 +178,7 @@ describe("Generation", () => {
     long.take(7);
     const window = [...(long.config().repeatPenaltyTokens ?? [])];
     expect([window.length, window.at(-1), window.includes(5)]).toEqual([64, 7, false]);
-    const plain = new Generation({ prompt: [5], parameters: defaults, vocabulary });
+    const plain = new Decoding({ prompt: [5], parameters: defaults, vocabulary });
     expect(plain.config().repeatPenaltyTokens).toBeUndefined();
   });
 });

@@ -5,7 +5,7 @@ import { channelPair } from "../../../src/foundation/channel.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { noUsage } from "../../../src/foundation/inference.ts";
 import { locateRun } from "../../../src/run/directory/locate.ts";
-import { type StartFixedWorker, workOnTasks } from "../../../src/run/worker/fixed-tasks.ts";
+import { joinRun, type StartJoinedWorker } from "../../../src/run/worker/join-run.ts";
 import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
 import { openProgress } from "../../../src/terminal/progress.ts";
 import { stubIo } from "../../cli/io-stub.ts";
@@ -27,7 +27,7 @@ async function planned(maxFailedRows: number, ...more: string[]) {
 function work(
   location: ReturnType<typeof locateRun>,
   tasks: string | { share: string },
-  startWorker?: StartFixedWorker,
+  startWorker?: StartJoinedWorker,
 ) {
   // Much time passes between any two looks at the clock.
   let ms = 0;
@@ -45,7 +45,7 @@ function work(
   };
   const options = typeof tasks === "string" ? { tasks } : tasks;
   const serving = { location, generation: 1, dependencies, engineContext };
-  const ended = workOnTasks(serving, { ...options, onEvent, logger, signal, startWorker });
+  const ended = joinRun(serving, { ...options, onEvent, logger, signal, startWorker });
   return { ended, written };
 }
 
@@ -67,7 +67,7 @@ describe("a worker of fixed tasks", () => {
   it("takes the place on its machine that its part has, for the GPUs there", async () => {
     const location = await planned(9);
     const slots: number[] = [];
-    const startWorker: StartFixedWorker = async (_plan, _directory, _logger, slot) => {
+    const startWorker: StartJoinedWorker = async (_plan, _directory, _logger, slot) => {
       slots.push(slot);
       throw new Error("enough");
     };

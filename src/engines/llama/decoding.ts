@@ -2,7 +2,7 @@ import type {
   Answer,
   AnswerDelta,
   FinishReason,
-  GenerationParameters,
+  SamplingParameters,
   TokenLogprob,
 } from "../../foundation/inference.ts";
 import type { LogProbabilities } from "./loaded-llama.ts";
@@ -11,19 +11,19 @@ import { hasPenalties, noneOf, penaltyConfig, samplerConfig } from "./sampling.t
 import type { Speller } from "./speller.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** The parts of a generation. */
-export interface GenerationOptions {
+/** The parts of a decoding. */
+export interface DecodingOptions {
   prompt: readonly number[];
-  parameters: GenerationParameters;
+  parameters: SamplingParameters;
   vocabulary: Vocabulary;
   /** If the answer has a form: it allows only texts of that form. */
   speller?: Speller;
 }
 
 /** One answer in the making: takes tokens one by one and says what to compute next. */
-export class Generation {
+export class Decoding {
   readonly prompt: readonly number[];
-  readonly #parameters: GenerationParameters;
+  readonly #parameters: SamplingParameters;
   readonly #vocabulary: Vocabulary;
   readonly #speller: Speller | undefined;
   /** Settings of the sampler for the whole answer. */
@@ -40,7 +40,7 @@ export class Generation {
   /** The speller's choices for the next token, if there are any. */
   #settings: Partial<SamplerConfig> | undefined;
 
-  constructor(options: GenerationOptions) {
+  constructor(options: DecodingOptions) {
     this.prompt = options.prompt;
     this.#parameters = options.parameters;
     this.#vocabulary = options.vocabulary;
@@ -206,7 +206,7 @@ export class Generation {
   }
 }
 
-function wholeConfig({ parameters, vocabulary, speller }: GenerationOptions): SamplerConfig {
+function wholeConfig({ parameters, vocabulary, speller }: DecodingOptions): SamplerConfig {
   const config = samplerConfig(parameters);
   // A form itself says where the answer may end.
   if (parameters.ignoreEos !== true || speller !== undefined) return config;

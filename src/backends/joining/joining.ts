@@ -1,0 +1,292 @@
+import { sleep } from "../../foundation/clock.ts";
+import { type ErrorRecord, SluiceError } from "../../foundation/errors.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { limits } from "../../foundation/limits.ts";
+import { parseMemory } from "../../foundation/memory-size.ts";
+import { shareOf } from "../../foundation/shares.ts";
+import { requestCancel } from "../../run/coordinate/coordinator.ts";
+import type { BackendRun } from "../../run/dispatch/backend.ts";
+import { followTasks, type Placement } from "../../run/follow/follow-tasks.ts";
+import type { RunFollower } from "../../run/follow/run-follower.ts";
+import { committedTasks } from "../../run/seal/commits.ts";
+import { recordSubmission, submissionsTo } from "../../run/submissions.ts";
+import type { OpenBackend } from "../context.ts";
+import { isActive, type Scheduler, type ShareState } from "./scheduler.ts";
+
+/** Time between two questions to the scheduler … */
+const lookIntervalMs = 2000;
+/** … and the share of it that answers may take: a busy cluster is asked less often. */
+const maxLookShare = 0.05;
+/** Time for workers to end, once the scheduler was told to end them. */
+const maxStopMs = 60_000;
+
+export interface JoiningOptions extends Pick<OpenBackend, "check" | "prepare"> {
+  /** The command line of Sluice on the machines of workers. */
+  program: readonly string[];
+}
+
+/**
+ * The backend of a scheduler that starts identical processes. They share the tasks among themselves
+ * through the run directory, which this process follows.
+ */
+export function joiningBackend(
+  scheduler: Scheduler,
+  { program, check, prepare }: JoiningOptions,
+): OpenBackend {
+  return {
+    name: scheduler.name,
+    startAhead() {},
+    close() {},
+    async check(job, preparation) {
+      await scheduler.check(job);
+      await check(job, preparation);
+    },
+    prepare,
+    async workersFor({ workers }) {
+      return {
+        workers: workers.max ?? 1,
+        notices: [],
+        ...(workers.cpu !== undefined && { threads: Math.max(1, Math.floor(workers.cpu)) }),
+        ...(workers.memory !== undefined && { freeMemoryBytes: parseMemory(workers.memory) }),
+      };
+    },
+    run: (run) => followTasks(run, new ShareWorkers(scheduler, run, program)),
+    scheduled: {
+      async render(job, location, isDev = false) {
+        if (isDev) {
+          if (scheduler.renderDev) return await scheduler.renderDev(job, program);
+          const detail = `--dev with backend: ${scheduler.name}`;
+          throw new SluiceError("UNSUPPORTED", detail, { hint: "only backend sky has it" });
+        }
+        const takers = job.workers.max ?? 1;
+        const shares = Array.from({ length: takers }, (_, share) => share);
+        return scheduler.render({ job, location, generation: 1, takers, shares, program });
+      },
+      look: (run) => scheduler.look(run),
+      cancel: async (run, untilLeft) => {
+        const active = (await scheduler.look(run)).filter(isActive);
+        await endWorkers(scheduler, active, untilLeft);
+        return active.length;
+      },
+      logs: (run, options) => scheduler.logs(run, options),
+    },
+  };
+}
+
+/** The workers of one call. */
+class ShareWorkers implements Placement {
+  readonly #scheduler: Scheduler;
+  readonly #run: BackendRun;
+  readonly #program: readonly string[];
+  readonly #told = new Set<string>();
+  /** Workers that had ended before this call. */
+  #before = new Set<string>();
+  #nextLookMs = Number.NEGATIVE_INFINITY;
+  /** Since when no worker runs, and none can start. */
+  #blockedSinceMs: number | undefined;
+  #hasSubmitted = false;
+
+  constructor(scheduler: Scheduler, run: BackendRun, program: readonly string[]) {
+    this.#scheduler = scheduler;
+    this.#run = run;
+    this.#program = program;
+  }
+
+  /** Submits the open tasks, unless workers of an earlier call are there. */
+  async begin(): Promise<void> {
+    const { name } = this.#scheduler;
+    const seen = await this.#look();
+    const standing = seen.filter(isActive);
+    this.#before = new Set(seen.filter((it) => !isActive(it)).map(({ id }) => id));
+    if (standing.length > 0) {
+      const ids = [...new Set(standing.map(({ submission }) => submission))].join(", ");
+      const workers = standing.length === 1 ? "1 worker is" : `${standing.length} workers are`;
+      this.#notice(`${workers} there already, as ${name} ${ids}: nothing is submitted`);
+      return;
+    }
+    await this.#submit();
+  }
+
+  async #submit(): Promise<void> {
+    this.#hasSubmitted = true;
+    const { job, location, context, workers } = this.#run;
+    const committed = await committedTasks(context.storage, context.plan);
+    const tasks = this.#run.tasks.filter((task) => !committed.has(task));
+    const { generation, tasks: planned } = context.plan;
+    const most = await this.#scheduler.maxShares();
+    const { name } = this.#scheduler;
+    if (workers > most && tasks.length > most) {
+      this.#notice(`${name} takes at most ${most} workers at once here: ${workers} are asked for`);
+    }
+    const { takers, shares } = sharesOf(tasks, planned.count, Math.min(workers, most), most);
+    const program = this.#program;
+    const work = { job, location, generation, takers, shares, program };
+    const rendered = await this.#scheduler.render(work);
+    const id = await this.#scheduler.submit(rendered);
+    await recordSubmission(context.storage, {
+      scheduler: name,
+      id,
+      takers,
+      shares: formatIndexSet(rangesOf(shares)),
+      generation,
+      coordinator: context.worker,
+      submittedAt: new Date(context.clock.now()).toISOString(),
+      sent: rendered.text,
+    });
+    const count = shares.length === 1 ? "1 worker" : `${shares.length} workers`;
+    this.#notice(`${count} submitted as ${name} ${id}`);
+  }
+
+  async lostCause({
+    hasWorkers,
+    stops,
+  }: Pick<RunFollower, "hasWorkers" | "stops">): Promise<SluiceError | undefined> {
+    const { clock } = this.#run.context;
+    if (clock.monotonic() < this.#nextLookMs) return undefined;
+    const states = await this.#look();
+    for (const state of states) this.#tell(state);
+    const blocked = hasWorkers ? undefined : await this.#blockedCause(states.filter(isActive));
+    // Workers of other schedulers and of people help too.
+    if (blocked || states.some(isActive) || hasWorkers) return blocked;
+    if (!this.#hasSubmitted) {
+      // The workers of an earlier call have left something.
+      await this.#submit();
+      return undefined;
+    }
+    return this.#causeOf(states, stops);
+  }
+
+  /** Ends workers that the machines of the scheduler cannot start for too long. */
+  async #blockedCause(active: readonly ShareState[]): Promise<SluiceError | undefined> {
+    const nowMs = this.#run.context.clock.monotonic();
+    const isBlocked = active.length > 0 && active.every(({ blockedBy }) => blockedBy === "start");
+    this.#blockedSinceMs = isBlocked ? (this.#blockedSinceMs ?? nowMs) : undefined;
+    if (nowMs - (this.#blockedSinceMs ?? nowMs) < limits.maxRoomWaitMs) return undefined;
+    await this.stop(async () => true);
+    const minutes = limits.maxRoomWaitMs / 60_000;
+    const detail = `no worker could start within ${minutes} min: ${active[0]!.reason}`;
+    return new SluiceError("SCHEDULER_REFUSED", detail);
+  }
+
+  #causeOf(states: readonly ShareState[], stops: readonly ErrorRecord[]): SluiceError {
+    const { storage } = this.#run.context;
+    const { name } = this.#scheduler;
+    // What stopped a worker for good says more than that it is gone.
+    const stop = stops.findLast(({ code }) => code !== "RUN_CANCELED");
+    const ended = states.filter(({ id, state }) => state !== "successful" && !this.#before.has(id));
+    const ids = ended.map(({ id, exitCode, state }) =>
+      exitCode === undefined ? `${id} ${state}` : `${id} exit code ${exitCode}`,
+    );
+    const shown =
+      ids.length > 5 ? `${ids.slice(0, 5).join(", ")} and ${ids.length - 5} more` : ids.join(", ");
+    const hint = `sluice logs ${storage.location} says why; the same command submits the rest again`;
+    if (stop) {
+      const error = new SluiceError(stop.code, "", { hint });
+      error.message = shown === "" ? stop.message : `${stop.message} (${name} ${shown})`;
+      return error;
+    }
+    const detail = shown === "" ? "tasks are open" : `tasks are open; ${name} ${shown}`;
+    return new SluiceError("WORKERS_GONE", detail, { hint });
+  }
+
+  async stop(hasLeft: () => Promise<boolean>): Promise<void> {
+    const { clock, random, storage } = this.#run.context;
+    const active = (await this.#look()).filter(isActive);
+    if (active.length === 0) return;
+    await endWorkers(this.#scheduler, active, async () => {
+      await requestCancel(storage, sortableId(clock, random));
+      const startMs = clock.monotonic();
+      while (clock.monotonic() - startMs < limits.maxLeaveMs) {
+        if (await hasLeft().catch(() => false)) return;
+        await sleep(clock, lookIntervalMs / 4);
+      }
+    });
+    const startMs = clock.monotonic();
+    while (clock.monotonic() - startMs < maxStopMs) {
+      if (!(await this.#look()).some(isActive)) return;
+      await sleep(clock, lookIntervalMs / 4);
+    }
+  }
+
+  async #look(): Promise<ShareState[]> {
+    const { context, location } = this.#run;
+    const submissions = await submissionsTo(context.storage, this.#scheduler.name);
+    const startMs = context.clock.monotonic();
+    const seen = await this.#scheduler.look({ location, submissions });
+    const nowMs = context.clock.monotonic();
+    this.#nextLookMs = nowMs + Math.max(lookIntervalMs, (nowMs - startMs) / maxLookShare);
+    return seen;
+  }
+
+  /** Says once why workers wait, and how one ended, if not well. */
+  #tell({ id, share, state, exitCode, node, reason, blockedBy }: ShareState): void {
+    if (blockedBy !== undefined && reason !== undefined && !this.#told.has(reason)) {
+      this.#told.add(reason);
+      this.#notice(`${this.#scheduler.name} ${id} waits: ${reason}`);
+    }
+    if ((state !== "failed" && state !== "canceled") || this.#before.has(id)) return;
+    if (this.#told.has(id)) return;
+    this.#told.add(id);
+    const place = node === undefined ? "" : ` on ${node}`;
+    const how = exitCode === undefined ? state : `ended with exit code ${exitCode}`;
+    const why = reason === undefined ? "" : ` (${reason})`;
+    const { storage } = this.#run.context;
+    const logs = `sluice logs ${storage.location} --share ${share}`;
+    this.#notice(`${this.#scheduler.name} ${id}${place} ${how}${why}: ${logs}`);
+  }
+
+  #notice(message: string): void {
+    this.#run.onEvent({ type: "notice", message });
+  }
+}
+
+async function endWorkers(
+  scheduler: Scheduler,
+  active: readonly ShareState[],
+  untilLeft: () => Promise<void>,
+): Promise<void> {
+  if (active.length === 0) return;
+  const ids = [...new Set(active.map(({ submission }) => submission))];
+  if (scheduler.hold) {
+    await scheduler.hold(ids);
+    await untilLeft();
+  }
+  await scheduler.cancel(ids);
+}
+
+/**
+ * Divides all tasks into shares, so that those with open tasks are as many as workers are asked
+ * for. After a loss in one share of four, that share is cut finer: its rest gets four workers too.
+ *
+ * @example
+ * sharesOf([0, 1, 2, 3], 4, 2, 1000); // { takers: 2, shares: [0, 1] }
+ * sharesOf([2, 3], 4, 2, 1000); // { takers: 4, shares: [2, 3] }
+ */
+export function sharesOf(
+  open: readonly number[],
+  tasks: number,
+  workers: number,
+  most: number,
+): { takers: number; shares: number[] } {
+  const limit = Math.min(tasks, most);
+  let takers = Math.max(1, Math.min(workers, limit));
+  let shares = busyShares(open, tasks, takers);
+  for (let finer = takers; finer < limit && shares.length < workers; ) {
+    finer = Math.min(Math.ceil(finer * 1.1), limit);
+    const busy = busyShares(open, tasks, finer);
+    if (busy.length <= workers) [takers, shares] = [finer, busy];
+  }
+  return { takers, shares };
+}
+
+/** The shares that have one of these tasks. */
+function busyShares(open: readonly number[], tasks: number, takers: number): number[] {
+  const busy = new Set<number>();
+  let share = 0;
+  for (const task of open) {
+    while (task > (shareOf(tasks, share, takers)?.last ?? task)) share++;
+    busy.add(share);
+  }
+  return [...busy];
+}

@@ -1,0 +1,42 @@
+import { systemClock } from "../../foundation/clock.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+import type { BackendContext, OpenBackend } from "../context.ts";
+import { joiningBackend } from "../joining/joining.ts";
+import { assertSeen } from "../joining/places.ts";
+import { KubernetesClient } from "./client.ts";
+import { renderIndexedJob } from "./render.ts";
+
+/** Pods of a Kubernetes cluster, one a worker, as an Indexed Job. */
+export function openKubernetes({ environment }: BackendContext): OpenBackend {
+  const client = new KubernetesClient({ environment, clock: systemClock });
+  return joiningBackend(
+    {
+      name: "kubernetes",
+      render: renderIndexedJob,
+      async check(job) {
+        assertSeen(job, (place) => isMounted(job, place), mountHint);
+        await client.assertMayCreate(job.kubernetes?.namespace);
+      },
+      maxShares: () => client.maxShares(),
+      submit: (rendered) => client.submit(rendered),
+      look: (run) => client.look(run),
+      cancel: (ids) => client.cancel(ids),
+      logs: (run, options) => client.logs(run, options),
+    },
+    // Each worker checks and prepares its own machine before its first row.
+    { program: ["sluice"], check: async () => {}, prepare: async () => {} },
+  );
+}
+
+/** True for places below a volume that outlives a pod. */
+function isMounted({ kubernetes }: JobSpec, place: string): boolean {
+  const { volumes = [] } = kubernetes ?? {};
+  return volumes.some(({ path, claim, hostPath }) => {
+    const isKept = claim !== undefined || hostPath !== undefined;
+    return isKept && `${place}/`.startsWith(path.endsWith("/") ? path : `${path}/`);
+  });
+}
+
+const mountHint =
+  "use s3://bucket/out, or mount a claim that this machine mounts too, " +
+  "by kubernetes.volumes: [{path: /data, claim: NAME}]";

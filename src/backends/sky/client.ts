@@ -1,0 +1,99 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Clock } from "../../foundation/clock.ts";
+import { writeLogs } from "../joining/logs.ts";
+import {
+  callProgram,
+  jsonAnswer,
+  type ProgramOptions,
+  refusal,
+  runProgram,
+} from "../joining/programs.ts";
+import type { LogOptions, Rendered, Scheduler, SubmittedRun } from "../joining/scheduler.ts";
+import { skyNameOf } from "./render.ts";
+import { type ListedJob, parseWorkers, type SkyWorker } from "./states.ts";
+
+/** The first launch of an account rents the machine of its controller, and files are sent. */
+const launchTimeoutMs = 1_800_000;
+/** The first call starts SkyPilot's server on this machine; later ones take seconds. */
+const callTimeoutMs = 180_000;
+/** Each reading of a log is a call that takes seconds. */
+const followIntervalMs = 15_000;
+
+export interface SkyClientOptions extends Pick<ProgramOptions, "environment"> {
+  clock: Clock;
+}
+
+/** Managed jobs by SkyPilot's own program, `sky`. */
+export class SkyClient implements Omit<Scheduler, "name" | "render" | "check"> {
+  readonly #clock: Clock;
+  readonly #programs: ProgramOptions;
+
+  constructor({ environment, clock }: SkyClientOptions) {
+    this.#clock = clock;
+    const hint = "pip install skypilot, and see that sky check works here";
+    this.#programs = { environment, hint, timeoutMs: callTimeoutMs };
+  }
+
+  async maxShares(): Promise<number> {
+    return 2000;
+  }
+
+  /** @returns the name of the jobs, of which each submission has its own. */
+  async submit({ text, file, command }: Rendered): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-sky-"));
+    const name = `${file.replace(/\.yaml$/, "")}-${this.#clock.now().toString(36)}`;
+    try {
+      const path = join(folder, file);
+      await writeFile(path, text);
+      const words = command.slice(1).map((word) => (word === file ? path : word));
+      const options = { ...this.#programs, timeoutMs: launchTimeoutMs };
+      await runProgram("sky", [...words, "-n", name], options);
+      return name;
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  async look({ location, submissions }: SubmittedRun): Promise<SkyWorker[]> {
+    const prefix = skyNameOf(location).replace(/^(sluice-[0-9a-f]+-).*$/, "$1");
+    return parseWorkers(await this.#queue(), prefix, submissions);
+  }
+
+  /** A job that waits may become one that runs, and ends with the others. */
+  async hold(): Promise<void> {}
+
+  /** SkyPilot ends the machine of a job without notice. */
+  async cancel(names: readonly string[]): Promise<void> {
+    const queue = await this.#queue();
+    const ids = names
+      .flatMap((name) => parseWorkers(queue, name, []))
+      .filter(({ state }) => state === "pending" || state === "running")
+      .map(({ id }) => id);
+    if (ids.length > 0) await this.#sky("jobs", "cancel", ...ids, "-y");
+  }
+
+  logs(run: SubmittedRun, options: LogOptions): Promise<void> {
+    const find = async () =>
+      (await this.look(run)).map(({ id, share }) => ({
+        ...{ name: `job ${id}`, share },
+        read: () => this.#sky("jobs", "logs", "--no-follow", id).catch(() => ""),
+      }));
+    return writeLogs(options, this.#clock, find, followIntervalMs);
+  }
+
+  /** All managed jobs of this account. */
+  async #queue(): Promise<ListedJob[]> {
+    const args = ["jobs", "queue", "--all", "--verbose", "--output", "json"];
+    const result = await callProgram("sky", args, this.#programs);
+    if (result.code === 0) return jsonAnswer<ListedJob[]>(result.stdout, "sky", args);
+    // The account never had a job, or its controller has stopped after the last one.
+    if (/ClusterNotUpError/.test(result.stderr)) return [];
+    throw refusal("sky", result);
+  }
+
+  #sky(...args: string[]): Promise<string> {
+    return runProgram("sky", args, this.#programs);
+  }
+}

@@ -1,0 +1,122 @@
+import type { Command } from "commander";
+import { backendContext } from "../../../api/backend-context.ts";
+import { openBackends } from "../../../backends/registry.ts";
+import { sleep } from "../../../foundation/clock.ts";
+import { exitCodes } from "../../../foundation/error-table.ts";
+import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
+import { locateRun } from "../../../run/directory/locate.ts";
+import { runStorage } from "../../../run/directory/run-storage.ts";
+import type { Fleet, FleetBatch } from "../../../run/fleet/fleet.ts";
+import type { StatusReport } from "../../../run/status/status.ts";
+import { openProgress } from "../../../terminal/progress.ts";
+import type { CliIo } from "../../io.ts";
+import { startOptions } from "../../run-call.ts";
+import { withOwnStores } from "../../run-target.ts";
+import { withStoreFlags } from "../../store-flags.ts";
+import { untilSignal } from "../../until-signal.ts";
+import { type FleetTarget, openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
+
+interface ResumeFlags extends TargetFlags {
+  only?: string;
+  quiet?: boolean;
+}
+
+/** Time between two looks at a run that another process carries out. */
+const lookIntervalMs = 1000;
+
+/** `sluice fleet resume`: carries out what is open, in this process. */
+export function register(fleet: Command, given: CliIo): void {
+  const command = fleet
+    .command("resume")
+    .description("Carry out the open tasks of a fleet, in this process.");
+  const io = withStoreFlags(command, given);
+  withTarget(command)
+    .option("--only <batch>", "only this batch, when those before it are not worked on")
+    .option("--quiet", "no progress")
+    .action((flags: ResumeFlags) => resumeFleet(flags, io));
+}
+
+/** Carries out the batches of a fleet one after another; sets the exit code. */
+export async function resumeFleet(flags: ResumeFlags, io: CliIo): Promise<void> {
+  const target = await openTargetFleet(flags, io);
+  const { batches } = target.fleet;
+  const only = flags.only === undefined ? undefined : Number(flags.only);
+  const wanted = batches.filter(({ number }) => only === undefined || number === only);
+  if (wanted.length === 0) throw new SluiceError("USAGE", `there is no batch ${flags.only}`);
+  let code: number = exitCodes.ok;
+  for (const batch of wanted) {
+    for (const earlier of batches.filter(({ number }) => number < batch.number)) {
+      await untilIdle(target, earlier, io);
+    }
+    code = (await resumeBatch(target, batch, flags, io)) || code;
+  }
+  io.setExitCode(code);
+}
+
+/** Waits while other processes work on a batch: two at once would book the machine twice. */
+async function untilIdle(target: FleetTarget, batch: FleetBatch, io: CliIo): Promise<StatusReport> {
+  const { runOfBatch } = await import("../../../run/fleet/fleet.ts");
+  const { StatusReader } = await import("../../../run/status/status.ts");
+  const { openStorage, processes, clock } = target.dependencies;
+  const storage = runStorage(openStorage(runOfBatch(target.fleet, batch)));
+  const reader = new StatusReader(storage, { processes, clock });
+  for (;;) {
+    const report = await reader.read();
+    if (report.run.state !== "running") return report;
+    await sleep(io.clock, lookIntervalMs);
+  }
+}
+
+async function resumeBatch(
+  target: FleetTarget,
+  batch: FleetBatch,
+  flags: ResumeFlags,
+  io: CliIo,
+): Promise<number> {
+  for (;;) {
+    const { run } = await untilIdle(target, batch, io);
+    if (run.sealedAt !== null)
+      return run.state === "successful" ? exitCodes.ok : exitCodes.failedRows;
+    try {
+      return await carryOut(target.fleet, batch, flags, io);
+    } catch (error) {
+      // Another process was faster.
+      if (asSluiceError(error).code !== "COORDINATOR_LIVES") throw error;
+    }
+  }
+}
+
+async function carryOut(
+  fleet: Fleet,
+  batch: FleetBatch,
+  flags: ResumeFlags,
+  io: CliIo,
+): Promise<number> {
+  const [{ runOfBatch }, { startRun }, { openTarget }] = await Promise.all([
+    import("../../../run/fleet/fleet.ts"),
+    import("../../../api/start-run.ts"),
+    import("../../run-target.ts"),
+  ]);
+  const progress = openProgress(flags, io);
+  const backends = openBackends(backendContext(io, progress.logger));
+  const place = runOfBatch(fleet, batch);
+  try {
+    const { dependencies } = await withOwnStores(await openTarget(place, io, progress.logger), io);
+    const location = locateRun(place);
+    const { result, exitCode } = await untilSignal(io, progress.logger, (signal, listen) =>
+      startRun(
+        { kind: "resume", location, change: async (job) => job },
+        startOptions(
+          { backendOf: backends.of, dependencies, signal, install: true },
+          progress,
+          listen,
+        ),
+      ),
+    );
+    if (result.error) progress.logger.log("error", result.error.message);
+    return exitCode ?? result.exitCode;
+  } finally {
+    progress.close();
+    backends.close();
+  }
+}

@@ -1,0 +1,127 @@
+import type { Json } from "../../foundation/json.ts";
+import { type LeashedProcess, startLeashed } from "../../foundation/leashed-process.ts";
+import { assignedDevices } from "../devices.ts";
+import type { EngineContext } from "../engine.ts";
+import { containerCommand, findContainerRuntime, removeContainer } from "./container.ts";
+import { type Bind, type MountNamespace, openMountNamespace } from "./mount-namespace.ts";
+import { insideImageVariable, type ProgramModelOptions } from "./options.ts";
+import { type ProgramTask, taskVariables } from "./task.ts";
+
+/** A program that runs, on a leash. */
+export type StartedProgram = Pick<
+  LeashedProcess,
+  "stdout" | "stderr" | "ended" | "terminate" | "kill"
+>;
+
+/** Starts the programs of tasks: on this machine, in a mount namespace, or in a container. */
+export interface ProgramStarter {
+  /** How it does that, for the manifest. */
+  readonly choices: Readonly<Record<string, Json>>;
+  start(task: ProgramTask, mounts: readonly Bind[]): Promise<StartedProgram>;
+  close(): Promise<void>;
+}
+
+/** @throws SluiceError `PROGRAM_MISSING` if nothing here runs the image. */
+export async function openStarter(
+  options: ProgramModelOptions,
+  context: EngineContext,
+): Promise<ProgramStarter> {
+  const { image, mounts } = options;
+  const { environment, logger } = context;
+  if (image !== undefined && environment[insideImageVariable] !== image) {
+    const runtime = await findContainerRuntime(image, environment);
+    return containerStarter({ ...options, image }, context, runtime);
+  }
+  if (mounts.length === 0) return plainStarter(options, context, undefined);
+  const namespace = await openMountNamespace(
+    mounts.map(({ path }) => path),
+    environment,
+  );
+  if (!("refused" in namespace)) return plainStarter(options, context, namespace);
+  const names = mounts.map(({ path }) => `$${mountVariable(path)}`).join(", ");
+  const detail = `this machine permits no mounts (${namespace.refused})`;
+  logger.log("warn", `${detail}: programs find them at ${names}, and not at their paths`);
+  return plainStarter(options, context, undefined);
+}
+
+function plainStarter(
+  options: ProgramModelOptions,
+  { clock, environment }: EngineContext,
+  namespace: MountNamespace | undefined,
+): ProgramStarter {
+  const { workingDirectory = "." } = options;
+  const isMounted = namespace !== undefined;
+  const places: Record<string, Json> = { mounts: isMounted ? "paths" : "variables" };
+  return {
+    choices: options.mounts.length === 0 ? {} : places,
+    async start(task, mounts) {
+      const words = [...task.cmds, ...task.args];
+      const isBound = namespace && mounts.length > 0;
+      const [command = "", ...args] = isBound
+        ? namespace.command(words, workingDirectory, mounts)
+        : words;
+      const program = startLeashed(command, args, {
+        environment: {
+          ...environment,
+          ...taskVariables(task, options),
+          ...mountVariables(mounts, isMounted),
+        },
+        workingDirectory,
+        clock,
+      });
+      program.stdin.end();
+      return program;
+    },
+    close: async () => await namespace?.close(),
+  };
+}
+
+function containerStarter(
+  options: ProgramModelOptions & { image: string },
+  { clock, environment }: EngineContext,
+  runtime: string,
+): ProgramStarter {
+  const { image, variables } = options;
+  const devices = assignedDevices(environment)?.replace(/^cuda:/, "");
+  return {
+    choices: { container: runtime },
+    async start(task, mounts) {
+      const name = `sluice-${task.id.replaceAll(/[^\w.-]/g, "-")}`;
+      const own = { ...taskVariables(task, options), ...mountVariables(mounts, true) };
+      const call = { runtime, image, name, cmds: task.cmds, args: task.args, binds: mounts };
+      const passed = [...variables, ...Object.keys(own)];
+      const [command, ...args] = containerCommand({ ...call, variables: passed, devices });
+      // That of a worker that was lost may still run.
+      const remove = () => removeContainer(runtime, name, environment);
+      await remove();
+      const program = startLeashed(command!, args, {
+        environment: { ...environment, ...own },
+        clock,
+      });
+      program.stdin.end();
+      let hasEnded = false;
+      void program.ended.then(({ code }) => {
+        hasEnded = code !== null;
+      });
+      const kill = () => {
+        // The container is not a child of the program that started it.
+        if (hasEnded) program.kill();
+        else void remove().then(() => program.kill());
+      };
+      return { ...program, kill };
+    },
+    close: async () => {},
+  };
+}
+
+/** The variables with the places of mounts. */
+function mountVariables(mounts: readonly Bind[], isMounted: boolean): Record<string, string> {
+  return Object.fromEntries(
+    mounts.map(({ path, place }) => [mountVariable(path), isMounted ? path : place]),
+  );
+}
+
+/** The variable with the place of a mount: `SLUICE_MOUNT_INPUT` for `/input`. */
+function mountVariable(path: string): string {
+  return `SLUICE_MOUNT${path.replaceAll(/[^A-Za-z0-9]+/g, "_").toUpperCase()}`;
+}

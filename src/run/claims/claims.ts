@@ -1,0 +1,196 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import type { Clock } from "../../foundation/clock.ts";
+import type { IndexRange } from "../../foundation/index-set.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Processes, ProcessIdentity } from "../coordinate/processes.ts";
+import {
+  claimOwnerPath,
+  claimPath,
+  claimsPrefix,
+  type Generation,
+  taskOfClaim,
+} from "../directory/layout.ts";
+import { createOnce, readJson, recordBytes } from "../directory/records.ts";
+
+/** What a joining worker says: it is about to process these tasks. */
+interface Claim extends IndexRange {
+  /** The joining worker's id. */
+  owner: string;
+}
+
+/** A joining worker, as others see it. */
+interface OwnerRecord extends ProcessIdentity {
+  beat: number;
+  /** True once it processes no more tasks. */
+  hasEnded: boolean;
+}
+
+/**
+ * A claim with its place: among those of one key, the highest number counts. Whoever claims tasks
+ * at the beginning of a gap takes its first task as the key, whoever claims at its end the last
+ * one. So two claims of the same end have the same key, and only one is created.
+ */
+export interface StandingClaim extends Claim {
+  key: number;
+  number: number;
+}
+
+/** Requests to the store that are under way at once. */
+const requestsAtOnce = 32;
+
+/** When the heartbeat of an owner moved last, on our own clock. */
+interface Observation {
+  beat: number;
+  sinceMs: number;
+}
+
+export interface ClaimsOptions {
+  storage: Storage;
+  clock: Clock;
+  processes: Processes;
+  /** The plan whose tasks are claimed. */
+  of: Generation;
+  /** Id of this joining worker. */
+  owner: string;
+}
+
+/**
+ * The claims of a run's joining workers. They keep two workers from processing the same task, and
+ * show whose tasks nobody works on any more. They are hints: a wrong one costs work, and the commit
+ * decides.
+ */
+export class Claims {
+  readonly #options: ClaimsOptions;
+  /** By their keys. */
+  readonly #standing = new Map<number, StandingClaim>();
+  readonly #seen = new Set<string>();
+  readonly #observed = new Map<string, Observation>();
+  #beat = 0;
+  #cancelTimer = () => {};
+  #beating: Promise<void> = Promise.resolve();
+  #hasEnded = false;
+
+  constructor(options: ClaimsOptions) {
+    this.#options = options;
+  }
+
+  /** Announces this worker, whose heartbeat moves from now on until `end`. */
+  async begin(): Promise<void> {
+    await this.#writeOwner();
+    this.#scheduleBeat();
+  }
+
+  /** Says that this worker processes no more tasks: others need not wait for what it left. */
+  async end(): Promise<void> {
+    this.#cancelTimer();
+    this.#hasEnded = true;
+    await this.#beating;
+    await this.#writeOwner().catch(() => {});
+  }
+
+  /** Reads the claims that are new since the last call. */
+  async read(): Promise<void> {
+    const { storage, of } = this.#options;
+    const fresh: string[] = [];
+    for await (const { path } of storage.list(claimsPrefix(of))) {
+      if (!this.#seen.has(path) && taskOfClaim(path, of) !== undefined) fresh.push(path);
+    }
+    await eachOf(fresh, async (path) => {
+      const claim = await readJson<StandingClaim>(storage, path);
+      this.#seen.add(path);
+      if (claim) this.#note(claim);
+    });
+  }
+
+  /**
+   * Claims tasks that no claim covers, or that a stale claim of that key does.
+   *
+   * @param key default: the first task.
+   * @returns false if another worker was faster; its claim is known then.
+   */
+  async claim({ first, last }: IndexRange, key = first): Promise<boolean> {
+    const { storage, of, owner } = this.#options;
+    const number = (this.#standing.get(key)?.number ?? 0) + 1;
+    const path = claimPath(key, number, of);
+    const claim: StandingClaim = { owner, first, last, key, number };
+    const { won, record } = await createOnce(storage, path, claim, (it) => it.owner);
+    this.#seen.add(path);
+    this.#note(record);
+    return won;
+  }
+
+  /** The ranges that stand, each with its owner. */
+  standing(): Iterable<StandingClaim> {
+    return this.#standing.values();
+  }
+
+  /** Ids of all workers that have claims, dead or alive. */
+  owners(): Set<string> {
+    return new Set(Array.from(this.#standing.values(), ({ owner }) => owner));
+  }
+
+  /**
+   * Owners that process their tasks no more: they ended or died, or their heartbeat has not moved
+   * for `maxHeartbeatSilenceMs` of our own clock. The others may be alive.
+   */
+  async staleOwners(): Promise<Set<string>> {
+    const owners = this.owners();
+    owners.delete(this.#options.owner);
+    const looks = Array.from(owners, async (owner) => ((await this.#isStale(owner)) ? owner : []));
+    return new Set((await Promise.all(looks)).flat());
+  }
+
+  async #isStale(owner: string): Promise<boolean> {
+    const { storage, clock, processes, of } = this.#options;
+    const record = await readJson<OwnerRecord>(storage, claimOwnerPath(owner, of));
+    if (record?.hasEnded) return true;
+    if (record && processes.look(record) === "dead") return true;
+    const beat = record?.beat ?? 0;
+    const nowMs = clock.monotonic();
+    const before = this.#observed.get(owner);
+    if (before?.beat !== beat) this.#observed.set(owner, { beat, sinceMs: nowMs });
+    return before?.beat === beat && nowMs - before.sinceMs >= limits.maxHeartbeatSilenceMs;
+  }
+
+  #note(claim: StandingClaim): void {
+    const before = this.#standing.get(claim.key);
+    if (!before || before.number < claim.number) this.#standing.set(claim.key, claim);
+  }
+
+  #scheduleBeat(): void {
+    this.#cancelTimer = this.#options.clock.schedule(limits.heartbeatIntervalMs, () => {
+      // A failed heartbeat costs at most work that is done twice; the next one may pass.
+      this.#beating = this.#writeOwner().catch(() => {});
+      void this.#beating.then(() => {
+        if (!this.#hasEnded) this.#scheduleBeat();
+      });
+    });
+  }
+
+  #writeOwner(): Promise<void> {
+    const { storage, processes, of, owner } = this.#options;
+    const record: OwnerRecord = {
+      ...processes.self(),
+      beat: ++this.#beat,
+      hasEnded: this.#hasEnded,
+    };
+    return storage.replace(claimOwnerPath(owner, of), recordBytes(record));
+  }
+}
+
+/** Removes the claims of a generation that is sealed. Errors of the store are ignored. */
+export async function removeClaims(storage: Storage, of: Generation): Promise<void> {
+  try {
+    const paths: string[] = [];
+    for await (const { path } of storage.list(claimsPrefix(of))) paths.push(path);
+    await eachOf(paths, (path) => storage.remove(path));
+  } catch {
+    // `sluice clean` removes what is left.
+  }
+}
+
+async function eachOf<T>(all: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
+  for (let at = 0; at < all.length; at += requestsAtOnce) {
+    await Promise.all(all.slice(at, at + requestsAtOnce).map(work));
+  }
+}

@@ -1,0 +1,218 @@
+import type { Storage } from "../../data/storage/storage.ts";
+import { type Clock, sleep } from "../../foundation/clock.ts";
+import type { IndexRange } from "../../foundation/index-set.ts";
+import { limits } from "../../foundation/limits.ts";
+import { type Generation, sealPath } from "../directory/layout.ts";
+import { assertStands } from "../directory/run-storage.ts";
+import { committedTasks } from "../seal/commits.ts";
+import type { Claims } from "./claims.ts";
+
+/** Most tasks of one claim. */
+const maxClaimedTasks = 256;
+/** A claim covers tasks for this many times its own cost, so that it costs 1 % of the time … */
+const workPerClaim = 100;
+/** … and for this share of the time until all are claimed, so that no worker ends much later. */
+const maxShareOfRest = 1 / 4;
+/** A worker that takes this many times as long as the average leaves the last tasks to others. */
+const slowFactor = 3;
+
+export interface TaskSourceOptions {
+  storage: Storage;
+  clock: Clock;
+  claims: Claims;
+  of: Generation;
+  /** All tasks of the run. */
+  total: number;
+  /** Tasks with a commit when the worker began. */
+  committed: ReadonlySet<number>;
+  /** The part that this worker processes first; undefined = none. */
+  share: IndexRange | undefined;
+  /** Abort it once the worker needs no more tasks. */
+  signal: AbortSignal;
+}
+
+/**
+ * Gives a joining worker the tasks that it processes next: those of its own share first, then tasks
+ * of workers that are gone, then the far end of what others have not begun. While others work on
+ * the last tasks it waits, because one of them may die.
+ */
+export class TaskSource {
+  readonly #options: TaskSourceOptions;
+  #committed: ReadonlySet<number>;
+  /** Tasks that this worker got. Another one may have succeeded its claim of some. */
+  readonly #given = new Set<number>();
+  /** Time of the last claim with the reading before it. */
+  #claimMs = 0;
+  /** When tasks were handed out last, and how many were left that no claim covered. */
+  #handedOut: { tasks: number; atMs: number; open: number } | undefined;
+  /** Time that this worker takes for a task. */
+  #msPerTask: number | undefined;
+  /** Time until all workers together have claimed all tasks. */
+  #restMs: number | undefined;
+
+  constructor(options: TaskSourceOptions) {
+    this.#options = options;
+    this.#committed = options.committed;
+  }
+
+  /**
+   * Claims the next tasks, in the order of their processing.
+   *
+   * @returns none once every task is committed or given to this worker, or the run is sealed.
+   * @throws the reason of the signal, and errors of the storage.
+   */
+  async take(): Promise<number[]> {
+    const { storage, clock, claims, of, signal } = this.#options;
+    const startMs = clock.monotonic();
+    this.#measure(startMs);
+    for (;;) {
+      signal.throwIfAborted();
+      const lookMs = clock.monotonic();
+      await claims.read();
+      const range = this.#leavesRest(startMs) ? undefined : await this.#claimNext();
+      if (range) {
+        this.#claimMs = clock.monotonic() - lookMs;
+        const tasks = tasksOf(range).filter((task) => !this.#isSettled(task));
+        for (const task of tasks) this.#given.add(task);
+        const open = this.#open();
+        this.#handedOut = { tasks: tasks.length, atMs: clock.monotonic(), open };
+        if (tasks.length > 0) return tasks;
+        continue;
+      }
+      this.#committed = await committedTasks(storage, of);
+      if (this.#isOver() || (await storage.stat(sealPath(of)))) return [];
+      // The tasks of a run that another one has replaced are never committed.
+      await assertStands(storage);
+      await sleep(clock, limits.heartbeatIntervalMs / 2, signal);
+    }
+  }
+
+  /** What was handed out last took until now. */
+  #measure(nowMs: number): void {
+    if (this.#handedOut === undefined) return;
+    const { tasks, atMs } = this.#handedOut;
+    const msPerTask = (nowMs - atMs) / Math.max(1, tasks);
+    this.#msPerTask = (msPerTask + (this.#msPerTask ?? msPerTask)) / 2;
+  }
+
+  /**
+   * True if others will have begun all tasks before this worker could end one. If they have not
+   * after that time, it takes one after all.
+   */
+  #leavesRest(startMs: number): boolean {
+    const nowMs = this.#options.clock.monotonic();
+    this.#restMs = undefined;
+    if (this.#handedOut === undefined || this.#msPerTask === undefined) return false;
+    const open = this.#open();
+    const claimed = this.#handedOut.open - open;
+    if (claimed <= 0) return false;
+    const msBetween = (nowMs - this.#handedOut.atMs) / claimed;
+    this.#restMs = open * msBetween;
+    const averageMs = msBetween * this.#options.claims.owners().size;
+    const isSlow = this.#msPerTask > slowFactor * averageMs;
+    return isSlow && this.#msPerTask > this.#restMs && nowMs - startMs < this.#msPerTask;
+  }
+
+  async #claimNext(): Promise<IndexRange | undefined> {
+    return (await this.#claimOwn()) ?? (await this.#claimStale()) ?? (await this.#claimFarEnd());
+  }
+
+  /** Tasks that a claim may cover: more where they are short, and fewer near the end. */
+  #size({ first, last }: IndexRange): number {
+    if (this.#msPerTask === undefined) return 1;
+    const restMs = (this.#restMs ?? Number.POSITIVE_INFINITY) * maxShareOfRest;
+    const workMs = Math.min(this.#claimMs * workPerClaim, restMs);
+    const wanted = Math.ceil(workMs / Math.max(0.01, this.#msPerTask));
+    // Less than half of what is left: others may claim at its other end in this moment.
+    const half = Math.floor((last - first + 1) / 2);
+    return Math.max(1, Math.min(wanted, maxClaimedTasks, half));
+  }
+
+  /** Claims the next tasks of the worker's own share that no claim covers. */
+  async #claimOwn(): Promise<IndexRange | undefined> {
+    const { share, claims } = this.#options;
+    for (;;) {
+      const [gap] = share ? within(this.#gaps(), share) : [];
+      if (!gap) return undefined;
+      const range = { first: gap.first, last: gap.first + this.#size(gap) - 1 };
+      if (await claims.claim(range)) return range;
+    }
+  }
+
+  /** Claims tasks that no claim covers, as far as possible from those who work towards them. */
+  async #claimFarEnd(): Promise<IndexRange | undefined> {
+    for (;;) {
+      const gap = longest(this.#gaps());
+      if (!gap) return undefined;
+      const range = { first: gap.last - this.#size(gap) + 1, last: gap.last };
+      if (await this.#options.claims.claim(range, gap.last)) return range;
+    }
+  }
+
+  /** Succeeds a claim whose owner is gone, or its first tasks: the others are open then. */
+  async #claimStale(): Promise<IndexRange | undefined> {
+    const { claims, storage, of } = this.#options;
+    const stale = await claims.staleOwners();
+    const left = () =>
+      [...claims.standing()].filter(
+        (claim) =>
+          stale.has(claim.owner) && !tasksOf(claim).every((task) => this.#committed.has(task)),
+      );
+    if (left().length === 0) return undefined;
+    this.#committed = await committedTasks(storage, of);
+    for (const { first, last, key } of left()) {
+      const range = { first, last: Math.min(last, first + this.#size({ first, last }) - 1) };
+      if (await claims.claim(range, key)) return range;
+    }
+    return undefined;
+  }
+
+  /** Tasks that are neither claimed nor committed. */
+  #open(): number {
+    return this.#gaps().reduce((sum, { first, last }) => sum + last - first + 1, 0);
+  }
+
+  /** They in runs. */
+  #gaps(): IndexRange[] {
+    const { total, claims } = this.#options;
+    const taken = new Uint8Array(total);
+    for (const { first, last } of claims.standing()) taken.fill(1, first, last + 1);
+    for (const task of this.#committed) taken[task] = 1;
+    const gaps: IndexRange[] = [];
+    for (let first = taken.indexOf(0); first !== -1; ) {
+      const end = taken.indexOf(1, first);
+      gaps.push({ first, last: (end === -1 ? total : end) - 1 });
+      first = end === -1 ? -1 : taken.indexOf(0, end);
+    }
+    return gaps;
+  }
+
+  /** True if a task is committed, or this worker got it. */
+  #isSettled(task: number): boolean {
+    return this.#committed.has(task) || this.#given.has(task);
+  }
+
+  #isOver(): boolean {
+    const { total } = this.#options;
+    for (let task = 0; task < total; task++) if (!this.#isSettled(task)) return false;
+    return true;
+  }
+}
+
+function tasksOf({ first, last }: IndexRange): number[] {
+  return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+}
+
+/** The parts of gaps that lie in a share. */
+function within(gaps: readonly IndexRange[], share: IndexRange): IndexRange[] {
+  return gaps
+    .map(({ first, last }) => ({
+      first: Math.max(first, share.first),
+      last: Math.min(last, share.last),
+    }))
+    .filter(({ first, last }) => first <= last);
+}
+
+function longest(gaps: readonly IndexRange[]): IndexRange | undefined {
+  return gaps.toSorted((a, b) => b.last - b.first - (a.last - a.first))[0];
+}

@@ -1,0 +1,409 @@
+import { readFile, rm } from "node:fs/promises";
+import { basename, relative, resolve } from "node:path";
+import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
+import type { Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { randomUuid, sortableId } from "../../foundation/ids.ts";
+import type { JsonObject } from "../../foundation/json.ts";
+import { utf8Text } from "../../foundation/utf8-text.ts";
+import type { RunDependencies } from "../dependencies.ts";
+import { createOnce, readJson, recordBytes } from "../directory/records.ts";
+import { runStorage } from "../directory/run-storage.ts";
+import { jobFromValue } from "../job/from-value.ts";
+import type { JobInput, JobSpec } from "../job/schema.ts";
+import { readPlan } from "../plan/plan.ts";
+import {
+  type CommandRow,
+  commandLines,
+  commandRows,
+  countedCommands,
+  indexedCommands,
+  type ReadCommand,
+  rangeOf,
+} from "./commands.ts";
+import {
+  bookings,
+  type FleetSpec,
+  mountOf,
+  type StorePlace,
+  type Stores,
+  sourceOf,
+  storePlace,
+} from "./fleet-schema.ts";
+
+/** Records of the fleets of a place, by their names: a listing of them reads nothing else. */
+const recordPrefix = "_fleets/";
+
+/** What a fleet is: created once, never changed. */
+export interface FleetRecord {
+  format: 1;
+  id: string;
+  name: string;
+  /** ISO 8601. */
+  createdAt: string;
+  image?: string;
+  registrySecret?: string;
+  command: string[];
+  args: string[];
+  mounts: (StorePlace & { path: string })[];
+  cpu: number;
+  memory?: string;
+  gpu?: string;
+  maxScale: number;
+  retries: number;
+  timeoutMs?: number;
+}
+
+/** Commands that were given together: each batch has a run of its own. */
+export interface FleetBatch {
+  /** From 1. */
+  number: number;
+  /** Unique, so that a record identifies its writer. */
+  writer: string;
+  /** The file of its commands, below the fleet. */
+  commands: string;
+  /** The tasks as they were asked for, such as `count: 100`. */
+  source: string;
+  tasks: number;
+}
+
+/** A fleet at its place. */
+export interface Fleet {
+  record: FleetRecord;
+  /** Its folder, or prefix. */
+  location: string;
+  storage: Storage;
+  batches: FleetBatch[];
+}
+
+/** A request for a new fleet. */
+export interface FleetRequest {
+  /** Folder or prefix of fleets. */
+  root: string;
+  spec: FleetSpec;
+  stores: Stores;
+  /** The other keys of a job: backend, its settings, and so on. */
+  job: JsonObject;
+  workingDirectory: string;
+  userDirectory?: string;
+  timeoutMs?: number;
+  /** Plans the run of a batch, and carries nothing out. */
+  plan(job: JobSpec): Promise<void>;
+}
+
+/** The run directory of a batch. */
+export function runOfBatch({ location }: Pick<Fleet, "location">, { number }: FleetBatch): string {
+  return `${location}/runs/${numbered(number)}`;
+}
+
+const numbered = (number: number) => String(number).padStart(6, "0");
+const batchPath = (number: number) => `batches/${numbered(number)}.json`;
+const recordPath = (name: string) => `${recordPrefix}${name}.json`;
+
+/**
+ * Creates a fleet: its record, its commands in one form, and a planned run of them as an ordinary
+ * job.
+ *
+ * @throws SluiceError `COMMAND_INVALID`, `USAGE`, `OUTPUT_OCCUPIED` if its name is taken, and
+ *   errors of planning.
+ */
+export async function createFleet(
+  request: FleetRequest,
+  dependencies: RunDependencies,
+): Promise<Fleet> {
+  const { root, spec, stores, workingDirectory } = request;
+  const { clock, random, openStorage } = dependencies;
+  const absolute = (location: string) => absoluteLocation(workingDirectory, location);
+  const booked = bookings(spec);
+  const id = randomUuid(random);
+  const name = spec.name ?? `fleet-${id.slice(0, 8)}-1`;
+  const places = openStorage(root);
+  const location = `${places.location.replace(/\/+$/, "")}/${name}`;
+  const mounts = spec.mountDataStore.map((text) => {
+    const mount = mountOf(text, stores);
+    return { ...mount, location: absolute(mount.location) };
+  });
+  const { image, registrySecret, command, args, cpu, memory, gpu, maxScale, retries } = spec;
+  const record: FleetRecord = {
+    ...{ format: 1, id, name, createdAt: new Date(clock.now()).toISOString() },
+    ...(image !== undefined && { image }),
+    ...(registrySecret !== undefined && { registrySecret }),
+    ...{ command, args, mounts, cpu, maxScale, retries },
+    ...(memory !== undefined && { memory }),
+    ...(gpu !== undefined && { gpu }),
+    ...(request.timeoutMs !== undefined && { timeoutMs: request.timeoutMs }),
+  };
+  const fleet: Fleet = { record, location, storage: openStorage(location), batches: [] };
+  const commands = await readCommands(request, dependencies, 0);
+  const batch = await writeBatch(fleet, commands, new Set(), dependencies);
+  let isOurs = false;
+  try {
+    const job = jobOfFleet(request, fleet, batch, booked);
+    ({ won: isOurs } = await createOnce(places, recordPath(name), record, (it) => it.id));
+    if (isOurs) return (await addBatch(fleet, batch, job, request.plan))!;
+    throw new SluiceError("OUTPUT_OCCUPIED", `there is a fleet ${name}`, {
+      file: location,
+      hint: `sluice fleet add --name ${name} gives it more tasks; or take another --name`,
+    });
+  } catch (error) {
+    // So that the same command can be given again, mended.
+    if (isOurs) await deleteFleet(fleet, places).catch(() => {});
+    else await fleet.storage.remove(batch.record.commands).catch(() => {});
+    throw error;
+  }
+}
+
+/** New commands of a fleet. */
+export interface AddRequest
+  extends Pick<FleetRequest, "spec" | "stores" | "workingDirectory" | "plan"> {}
+
+/**
+ * Gives a fleet more commands, as a further run beside the earlier ones. Indexes go on after those
+ * that there are.
+ *
+ * @throws SluiceError as `createFleet`.
+ */
+export async function addToFleet(
+  given: Fleet,
+  request: AddRequest,
+  dependencies: RunDependencies,
+): Promise<Fleet> {
+  const [first] = given.batches;
+  const run = first && runStorage(dependencies.openStorage(runOfBatch(given, first)));
+  const job = run && (await readPlan(run)).job;
+  if (job?.model.engine !== "program") throw new SluiceError("RUN_DAMAGED", given.location);
+  for (let fleet = given; ; fleet = { ...fleet, batches: await readBatches(fleet.storage) }) {
+    const taken = new Set((await rowsOfFleet(fleet)).map(({ idx }) => idx));
+    const next = taken.size === 0 ? 0 : rangeOf(taken).max + 1;
+    const commands = await readCommands(request, dependencies, next);
+    const batch = await writeBatch(fleet, commands, taken, dependencies);
+    const added: JobSpec = {
+      ...job,
+      input: [{ ...job.input[0]!, path: `${fleet.storage.location}/${batch.record.commands}` }],
+      model: { ...job.model, array: batch.array },
+    };
+    const grown = await addBatch(fleet, batch, added, request.plan);
+    if (grown) return grown;
+    // Another call added tasks meanwhile, perhaps with the same indexes.
+    await fleet.storage.remove(batch.record.commands);
+  }
+}
+
+interface WrittenBatch {
+  record: Omit<FleetBatch, "number">;
+  array: ReturnType<typeof rangeOf>;
+}
+
+/** Commands, and how they were asked for. */
+interface ReadCommands {
+  commands: Iterable<ReadCommand>;
+  source: string;
+}
+
+async function readCommands(
+  { spec, stores, workingDirectory }: Pick<FleetRequest, "spec" | "stores" | "workingDirectory">,
+  { inputs }: RunDependencies,
+  firstIndex: number,
+): Promise<ReadCommands> {
+  const key = sourceOf(spec);
+  switch (key) {
+    case "count":
+      return { commands: countedCommands(spec.count!, firstIndex), source: `count: ${spec.count}` };
+    case "indexes":
+      return { commands: indexedCommands(spec.indexes!), source: `indexes: ${spec.indexes}` };
+    case "tasksFromLocalFile": {
+      const file = spec.tasksFromLocalFile!;
+      const bytes = await readFile(resolve(workingDirectory, file)).catch((cause: unknown) => {
+        throw new SluiceError("INPUT_MISSING", (cause as Error).message, { cause });
+      });
+      const text = utf8Text(bytes, "COMMAND_INVALID", file);
+      return { commands: commandLines(text, file, firstIndex), source: `file: ${basename(file)}` };
+    }
+    case "tasksFrom": {
+      const given = storePlace(spec.tasksFrom!, stores, "--tasks-from").location;
+      const place = absoluteLocation(workingDirectory, given);
+      const objects: string[] = [];
+      for await (const { path } of inputs.list(place)) objects.push(relative(place, path));
+      const commands = objects.sort().map((object, at) => ({
+        command: { idx: String(firstIndex + at), env: { SLUICE_TASK_OBJECT: object } },
+      }));
+      return { commands, source: `objects: ${spec.tasksFrom}` };
+    }
+  }
+}
+
+async function writeBatch(
+  { record: { id, command, image }, storage }: Fleet,
+  { commands, source }: ReadCommands,
+  taken: Set<string>,
+  { clock, random }: RunDependencies,
+): Promise<WrittenBatch> {
+  const writer = sortableId(clock, random);
+  const before = taken.size;
+  const path = `commands/${writer}.jsonl`;
+  const file = await storage.writer(path);
+  try {
+    for (const row of commandRows(commands, id, taken)) {
+      if (row.cmds === undefined && row.args === undefined && command.length === 0 && !image) {
+        throw new SluiceError("COMMAND_INVALID", `task ${row.idx} has no command`, {
+          field: "cmds",
+          hint: "name it with --command, or in each line as cmds",
+        });
+      }
+      await file.write(recordBytes(row));
+    }
+    await file.close();
+  } catch (error) {
+    await file.abort();
+    throw error;
+  }
+  const record = { writer, commands: path, source, tasks: taken.size - before };
+  return { record, array: rangeOf(taken) };
+}
+
+/** Makes commands the next batch; undefined if another call was first. */
+async function addBatch(
+  fleet: Fleet,
+  { record }: WrittenBatch,
+  job: JobSpec,
+  plan: FleetRequest["plan"],
+): Promise<Fleet | undefined> {
+  const { storage } = fleet;
+  const batch: FleetBatch = { number: fleet.batches.length + 1, ...record };
+  const { won } = await createOnce(storage, batchPath(batch.number), batch, (it) => it.writer);
+  if (!won) return undefined;
+  await plan({ ...job, output: { ...job.output, path: runOfBatch(fleet, batch) } });
+  return { ...fleet, batches: [...fleet.batches, batch] };
+}
+
+/** The ordinary job that carries out a batch. */
+function jobOfFleet(
+  { spec, workingDirectory, userDirectory, timeoutMs, job: others }: FleetRequest,
+  fleet: Fleet,
+  { record, array }: WrittenBatch,
+  { instances, workers }: ReturnType<typeof bookings>,
+): JobSpec {
+  const { record: facts, storage } = fleet;
+  const mounts = facts.mounts.map(({ path, store, location }) => ({
+    ...{ path, location },
+    ...(store !== undefined && { store }),
+  }));
+  const job: JobInput = {
+    ...(others as Partial<JobInput>),
+    ...broughtImage(facts, others),
+    name: facts.name,
+    input: { path: `${storage.location}/${record.commands}`, format: "jsonl" },
+    model: {
+      ...{ engine: "program", name: facts.name, command: facts.command, args: facts.args },
+      ...{ instances, cpu: facts.cpu, array, mounts, variables: Object.keys(spec.env) },
+      workingDirectory: spec.workingDirectory ?? ".",
+      ...(facts.gpu !== undefined && { gpus: true }),
+      ...(timeoutMs !== undefined && { timeoutMs }),
+      ...(facts.image !== undefined && { image: facts.image }),
+      ...(facts.registrySecret !== undefined && { registrySecret: facts.registrySecret }),
+    },
+    shard: { rows: 1 },
+    output: { path: fleet.location, field: "result" },
+    workers,
+    retries: { maxAttempts: facts.retries + 1 },
+    env: { ...spec.env, ...insideImage(facts, others) },
+  };
+  return jobFromValue(job, workingDirectory, userDirectory);
+}
+
+/** Backends whose workers run in the image, by their names, with the keys of their settings. */
+const bringers: Readonly<Record<string, "kubernetes" | "codeEngine">> = {
+  kubernetes: "kubernetes",
+  "code-engine": "codeEngine",
+};
+
+type ImageOfFleet = Pick<FleetRecord, "image" | "registrySecret">;
+
+const bringerOf = ({ backend }: JsonObject) =>
+  typeof backend === "string" ? bringers[backend] : undefined;
+
+/** The settings of a backend that starts workers in the fleet's image. */
+function broughtImage({ image, registrySecret }: ImageOfFleet, job: JsonObject): JsonObject {
+  const key = bringerOf(job);
+  if (key === undefined || image === undefined) return {};
+  const secret =
+    key === "kubernetes" ? { imagePullSecrets: [registrySecret ?? ""] } : { registrySecret };
+  const own = { image, ...(registrySecret !== undefined && secret), ...(job[key] as JsonObject) };
+  return { [key]: own as JsonObject };
+}
+
+/** Tells workers that they are in the image, so that they start no container. */
+function insideImage({ image }: ImageOfFleet, job: JsonObject): Record<string, string> {
+  const key = bringerOf(job);
+  if (key === undefined || image === undefined) return {};
+  const { image: own = image } = (job[key] ?? {}) as { image?: string };
+  return own === image ? { SLUICE_INSIDE_IMAGE: image } : {};
+}
+
+/**
+ * The fleet of a name or an id.
+ *
+ * @throws SluiceError `NOT_A_RUN`.
+ */
+export async function openFleet(
+  root: string,
+  { name, id }: { name?: string | undefined; id?: string | undefined },
+  { openStorage }: Pick<RunDependencies, "openStorage">,
+): Promise<Fleet> {
+  for await (const fleet of fleetsAt(root, { openStorage })) {
+    if (fleet.record.name === name || fleet.record.id === id) return fleet;
+  }
+  throw new SluiceError("NOT_A_RUN", `no fleet ${name ?? id} in ${root}`, {
+    hint: "sluice fleet list shows those there; --fleets names another place",
+  });
+}
+
+/** All fleets of a place, by their names. */
+export async function* fleetsAt(
+  root: string,
+  { openStorage }: Pick<RunDependencies, "openStorage">,
+): AsyncGenerator<Fleet> {
+  const places = openStorage(root);
+  for await (const { path } of places.list(recordPrefix)) {
+    const record = await readJson<FleetRecord>(places, path);
+    if (record === undefined) continue;
+    const location = `${places.location.replace(/\/+$/, "")}/${record.name}`;
+    const storage = openStorage(location);
+    yield { record, location, storage, batches: await readBatches(storage) };
+  }
+}
+
+async function readBatches(storage: Storage): Promise<FleetBatch[]> {
+  const batches: FleetBatch[] = [];
+  for await (const { path } of storage.list("batches/")) {
+    const batch = await readJson<FleetBatch>(storage, path);
+    if (batch) batches.push(batch);
+  }
+  return batches.sort((a, b) => a.number - b.number);
+}
+
+/** The commands of a batch, which are the rows of its run. */
+export async function rowsOfBatch(storage: Storage, batch: FleetBatch): Promise<CommandRow[]> {
+  const text = Buffer.from(await storage.read(batch.commands)).toString();
+  const lines = text.split("\n").filter((line) => line !== "");
+  return lines.map((line) => JSON.parse(line) as CommandRow);
+}
+
+async function rowsOfFleet({ storage, batches }: Fleet): Promise<CommandRow[]> {
+  const rows: CommandRow[] = [];
+  for (const batch of batches) rows.push(...(await rowsOfBatch(storage, batch)));
+  return rows;
+}
+
+/** Removes everything of a fleet. The caller has seen that nobody works on it. */
+export async function deleteFleet({ record, storage }: Fleet, places: Storage): Promise<void> {
+  const paths: string[] = [];
+  for await (const { path } of storage.list("")) paths.push(path);
+  for (const path of paths) await storage.remove(path);
+  if (schemeOf(storage.location) === undefined) {
+    // A storage knows no folders.
+    await rm(storage.location, { recursive: true, force: true });
+  }
+  // Last: until then, the same command removes the rest.
+  await places.remove(recordPath(record.name));
+}

@@ -1,0 +1,103 @@
+import { sleep } from "../../foundation/clock.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { countCancels } from "../coordinate/coordinator.ts";
+import type { BackendRun } from "../dispatch/backend.ts";
+import type { DispatchEnd } from "../dispatch/dispatch.ts";
+import { committedTasks } from "../seal/commits.ts";
+import { RunFollower } from "./run-follower.ts";
+
+/** Time between two looks at the run directory; more if a look takes long. */
+const lookIntervalMs = 1000;
+/** Share of the time that looks may take. */
+const maxLookShare = 0.1;
+/** Looks in a row that may fail, such as while a store is not reachable. */
+const maxFailedLooks = 60;
+
+/** What only the backend knows of the workers. */
+export interface Placement {
+  /** Starts what is missing. Its errors end the call. */
+  begin(): Promise<void>;
+  /**
+   * Called again and again: why no worker will do the open tasks; undefined while one may.
+   *
+   * @param heard whether workers are heard, and why others stopped, as they said.
+   */
+  lostCause(heard: Pick<RunFollower, "hasWorkers" | "stops">): Promise<SluiceError | undefined>;
+  /**
+   * Ends the workers; resolves when they are gone, or after a while.
+   *
+   * @param hasLeft whether no worker is heard any more.
+   */
+  stop(hasLeft: () => Promise<boolean>): Promise<void>;
+}
+
+/**
+ * The run of a backend whose workers share the tasks among themselves. Events and counts are those
+ * of the run directory. Never rejects.
+ */
+export async function followTasks(run: BackendRun, placement: Placement): Promise<DispatchEnd> {
+  const { storage, plan, clock } = run.context;
+  const onEvent: BackendRun["onEvent"] = (event) => run.onEvent(event, true);
+  const follower = new RunFollower({ storage, plan, clock, hasCoordinators: false, onEvent });
+  let open: readonly number[] = run.tasks;
+  const look = async () => {
+    await follower.read();
+    const committed = await committedTasks(storage, plan);
+    open = run.tasks.filter((task) => !committed.has(task));
+  };
+  const hasLeft = async () => {
+    await follower.read();
+    return !follower.hasWorkers;
+  };
+  try {
+    const cancels = await countCancels(storage);
+    await look();
+    await placement.begin();
+    if (run.isDetached) return await follower.end(open, new SluiceError("RUN_DETACHED"));
+    const cause = await followUntil(run, look, async () => {
+      if (open.length === 0) return true;
+      // Workers may end by it before the signal of this process is aborted.
+      if ((await countCancels(storage)) > cancels) return new SluiceError("RUN_CANCELED");
+      const lost = await placement.lostCause(follower);
+      // A worker may have committed its last task between the two looks.
+      if (lost) await look();
+      return open.length === 0 || (lost ?? false);
+    });
+    if (cause?.code === "RUN_CANCELED") throw cause;
+    // The ends of the last tasks are written right after their commits.
+    await look();
+    return await follower.end(open, cause);
+  } catch (thrown) {
+    const error = asSluiceError(run.signal.aborted ? run.signal.reason : thrown);
+    // Another process leads now, or the workers are to go on.
+    const isTheirs = error.code === "COORDINATOR_LOST" || error.code === "RUN_DETACHED";
+    const isStopped = run.signal.aborted ? !isTheirs : error.code === "RUN_CANCELED";
+    if (isStopped) await placement.stop(hasLeft).catch(() => {});
+    await look().catch(() => {});
+    return await follower.end(open, error);
+  }
+}
+
+/** @throws the reason of the signal, and the error of too many failed looks. */
+async function followUntil(
+  { signal, context: { clock, logger } }: BackendRun,
+  look: () => Promise<void>,
+  isOver: () => Promise<boolean | SluiceError>,
+): Promise<SluiceError | undefined> {
+  for (let failed = 0; ; ) {
+    signal.throwIfAborted();
+    const startMs = clock.monotonic();
+    try {
+      await look();
+      const over = await isOver();
+      if (over === true) return undefined;
+      if (over !== false) return over;
+      failed = 0;
+    } catch (error) {
+      if (++failed > maxFailedLooks) throw error;
+      logger.log("debug", `cannot look at the run: ${asSluiceError(error).message}`);
+    }
+    const tookMs = clock.monotonic() - startMs;
+    await sleep(clock, Math.max(lookIntervalMs, tookMs / maxLookShare), signal);
+  }
+}

@@ -1,0 +1,81 @@
+import type { z } from "zod";
+import type { kubernetesOptions } from "./kubernetes-schema.ts";
+import type { skyOptions } from "./sky-schema.ts";
+
+type Problem = [key: string, message: string];
+
+interface PlacedJob {
+  backend: string;
+  workers: { min?: number | undefined; max?: number | undefined; gpu?: string | undefined };
+  ray?: object | undefined;
+  slurm?: object | undefined;
+  kubernetes?: z.output<typeof kubernetesOptions> | undefined;
+  sky?: z.output<typeof skyOptions> | undefined;
+  codeEngine?: object | undefined;
+}
+
+/** Keys of backends by the names of these. */
+const backendKeys = {
+  ray: "ray",
+  slurm: "slurm",
+  kubernetes: "kubernetes",
+  sky: "sky",
+  "code-engine": "codeEngine",
+} as const;
+
+/** Backends whose scheduler starts as many workers as the job says. */
+const joining = new Set(["slurm", "kubernetes", "sky", "code-engine"]);
+
+/** Keys of a job that do not fit its backend, with their faults. */
+export function backendProblems(job: PlacedJob): Problem[] {
+  const { backend, workers } = job;
+  const problems: Problem[] = [];
+  const other = (name: string) => `it goes with backend: ${name}, and this is backend: ${backend}`;
+  for (const [name, key] of Object.entries(backendKeys)) {
+    if (job[key] !== undefined && backend !== name) problems.push([key, other(name)]);
+  }
+  if (workers.min !== undefined && backend !== "ray") problems.push(["workers.min", other("ray")]);
+  if (workers.min !== undefined && workers.max !== undefined && workers.min > workers.max) {
+    problems.push(["workers.min", `it is above workers.max, which is ${workers.max}`]);
+  }
+  if (joining.has(backend) && workers.max === undefined) {
+    problems.push(["workers.max", `is missing: how many workers backend ${backend} starts`]);
+  }
+  if (backend === "kubernetes") problems.push(...kubernetesProblems(job));
+  if (backend === "sky") problems.push(...skyProblems(job));
+  if (backend === "code-engine" && job.codeEngine === undefined) {
+    problems.push(["codeEngine", "is missing: image, stateStore and subnetPool"]);
+  }
+  return problems;
+}
+
+const volumeKinds = ["claim", "secret", "configMap", "hostPath", "emptyDir"] as const;
+
+function kubernetesProblems({ kubernetes }: PlacedJob): Problem[] {
+  if (kubernetes === undefined) {
+    return [["kubernetes.image", "is missing: a container image with Node.js and Sluice"]];
+  }
+  const problems: Problem[] = [];
+  const paths = new Set<string>();
+  for (const [at, each] of (kubernetes.volumes ?? []).entries()) {
+    const given = volumeKinds.filter((kind) => each[kind] !== undefined);
+    const key = `kubernetes.volumes.${at}`;
+    if (given.length !== 1) problems.push([key, `give exactly one of ${volumeKinds.join(", ")}`]);
+    if (paths.has(each.path)) problems.push([`${key}.path`, "another volume has this path"]);
+    paths.add(each.path);
+  }
+  return problems;
+}
+
+function skyProblems({ sky, workers }: PlacedJob): Problem[] {
+  const { accelerators, anyOf = [] } = sky?.resources ?? {};
+  const isNamed = accelerators !== undefined || anyOf.some((each) => each.accelerators);
+  const problems: Problem[] = [];
+  if (workers.gpu !== undefined && isNamed) {
+    problems.push(["workers.gpu", "sky.resources says it too: give one of them"]);
+  }
+  if (sky?.command !== undefined && sky.software !== "installed") {
+    problems.push(["sky.command", "it goes with sky.software: installed"]);
+  }
+  return problems;
+}

@@ -1,0 +1,196 @@
+import { createWriteStream } from "node:fs";
+import { chmod, mkdir, readdir, rename, rm, stat, utimes } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { finished } from "node:stream/promises";
+import type { InputStores } from "../../data/sources/open.ts";
+import type { SourceFile } from "../../data/sources/source-store.ts";
+import { withFileLock } from "../../engines/models/file-lock.ts";
+import type { Clock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import { limits } from "../../foundation/limits.ts";
+import type { Random } from "../../foundation/random.ts";
+
+/** Objects that are fetched at once. */
+const fetchesAtOnce = 8;
+
+/** Copies that nobody has used for this long are removed. */
+const maxIdleMs = 24 * 3_600_000;
+
+/** What results are stored under until it is decided that they count. */
+export const stagingFolder = ".sluice/";
+
+/** An object on this machine. */
+export interface CachedObject {
+  /** Below the mount, with `/` between folders. */
+  name: string;
+  bytes: number;
+  /** The copy, which nobody may change. */
+  file: string;
+}
+
+export interface ObjectCacheContext {
+  inputs: InputStores;
+  clock: Clock;
+  random: Random;
+  /** Folder of the copies of all mounts of this machine. */
+  folder: string;
+}
+
+/**
+ * Copies of a mount's objects on this machine, for all of its workers and fleets: each content is
+ * fetched once, under a lock, and recognized by what its store says of it.
+ */
+export class ObjectCache {
+  readonly #context: ObjectCacheContext;
+  readonly #location: string;
+  readonly #folder: string;
+
+  constructor(location: string, context: ObjectCacheContext) {
+    this.#context = context;
+    this.#location = location.replace(/\/+$/, "");
+    this.#folder = join(context.folder, sha256Hex(this.#location).slice(0, 24));
+  }
+
+  /**
+   * All objects of the place, as they are now.
+   *
+   * @throws SluiceError `MOUNT_FAILED`, and errors of the store.
+   */
+  async objects(signal: AbortSignal): Promise<CachedObject[]> {
+    const { clock, random } = this.#context;
+    const found = await this.#list();
+    const objects = found.map((file) => this.#objectOf(file));
+    assertApart(objects, this.#location);
+    const missing = async () => {
+      const held = new Set(await readdir(this.#folder).catch(() => []));
+      return objects.flatMap((object, at) =>
+        held.has(relative(this.#folder, object.file)) ? [] : [{ object, file: found[at]! }],
+      );
+    };
+    if ((await missing()).length > 0) {
+      const lock = `${this.#folder}.lock`;
+      await withFileLock(lock, { clock, random, signal }, async () => {
+        await mkdir(this.#folder, { recursive: true });
+        const left = await missing();
+        for (let at = 0; at < left.length; at += fetchesAtOnce) {
+          signal.throwIfAborted();
+          const some = left.slice(at, at + fetchesAtOnce);
+          await Promise.all(some.map(({ object, file }) => this.#fetch(file, object)));
+        }
+      });
+    }
+    await this.#noteUse();
+    return objects;
+  }
+
+  /** Forgets the copy of an object that a program has written to. */
+  async drop({ file }: CachedObject): Promise<void> {
+    await rm(file, { force: true });
+  }
+
+  async #list(): Promise<SourceFile[]> {
+    const { inputs } = this.#context;
+    const files: SourceFile[] = [];
+    try {
+      for await (const file of inputs.list(this.#location)) {
+        const name = relative(this.#location, file.path);
+        // Stores keep empty objects for their folders.
+        const isFolder = file.path.endsWith("/");
+        if (!isFolder && !name.startsWith(stagingFolder)) files.push(file);
+      }
+    } catch (error) {
+      // A place for results begins empty.
+      if (error instanceof SluiceError && error.code === "INPUT_MISSING") return [];
+      throw error;
+    }
+    return files;
+  }
+
+  #objectOf({ path, bytes, etag, modifiedMs }: SourceFile): CachedObject {
+    const name = relative(this.#location, path);
+    const isInside = name !== "" && !name.split("/").some((part) => /^(\.{1,2})?$/.test(part));
+    if (!isInside || name.includes("\0")) {
+      throw new SluiceError("MOUNT_FAILED", "its name cannot be the name of a file", {
+        file: path,
+      });
+    }
+    const identity = sha256Hex(JSON.stringify([path, bytes, etag ?? null, modifiedMs]));
+    return { name, bytes, file: join(this.#folder, identity.slice(0, 40)) };
+  }
+
+  async #fetch(source: SourceFile, { file, bytes }: CachedObject): Promise<void> {
+    const { inputs, clock, random } = this.#context;
+    const draft = `${file}.${sortableId(clock, random)}`;
+    const reader = await inputs.open(source.path, { etag: source.etag });
+    const target = createWriteStream(draft, { flags: "wx" });
+    const ended = finished(target);
+    // Awaited below; until then a failure must not end the process.
+    ended.catch(() => {});
+    let offset = 0;
+    try {
+      for (;;) {
+        const chunk = await reader.read(offset, limits.transferChunkBytes);
+        if (chunk.length === 0) break;
+        offset += chunk.length;
+        if (!target.write(chunk)) await drained(target);
+      }
+      target.end();
+      await ended;
+      if (offset !== bytes) {
+        const detail = `${offset} bytes came, and the store names ${bytes}`;
+        throw new SluiceError("MOUNT_FAILED", detail, { file: source.path });
+      }
+      await chmod(draft, 0o444);
+      await rename(draft, file);
+    } catch (error) {
+      target.destroy();
+      await rm(draft, { force: true });
+      throw error;
+    } finally {
+      await reader.close();
+    }
+  }
+
+  /** Keeps its copies, and removes those of mounts that nobody uses any more. */
+  async #noteUse(): Promise<void> {
+    const { clock, folder } = this.#context;
+    const now = new Date(clock.now());
+    await utimes(this.#folder, now, now).catch(() => {});
+    for (const name of await readdir(folder).catch(() => [])) {
+      const path = join(folder, name);
+      const status = await stat(path).catch(() => undefined);
+      const isIdle = status && clock.now() - status.mtimeMs > maxIdleMs;
+      if (isIdle) await rm(path, { recursive: true, force: true });
+    }
+  }
+}
+
+function drained(target: NodeJS.WritableStream): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      target.off("drain", end);
+      target.off("error", fail);
+      resolve();
+    };
+    const fail = (error: unknown) => {
+      target.off("drain", end);
+      reject(error);
+    };
+    target.once("drain", end);
+    target.once("error", fail);
+  });
+}
+
+/** An object store may hold `a` and `a/b`; a folder cannot. */
+function assertApart(objects: readonly CachedObject[], location: string): void {
+  const names = new Set(objects.map(({ name }) => name));
+  for (const { name } of objects) {
+    for (let at = name.indexOf("/"); at >= 0; at = name.indexOf("/", at + 1)) {
+      if (!names.has(name.slice(0, at))) continue;
+      const detail = `${name.slice(0, at)} is an object, and the folder of ${name}`;
+      throw new SluiceError("MOUNT_FAILED", detail, { file: location });
+    }
+  }
+}

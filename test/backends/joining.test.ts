@@ -1,0 +1,215 @@
+import { describe, expect, it } from "vitest";
+import { joiningBackend } from "../../src/backends/joining/joining.ts";
+import type { Scheduler, ShareState, ShareWork } from "../../src/backends/joining/scheduler.ts";
+import { sleep } from "../../src/foundation/clock.ts";
+import { SluiceError } from "../../src/foundation/errors.ts";
+import { limits } from "../../src/foundation/limits.ts";
+import { countCancels, requestCancel } from "../../src/run/coordinate/coordinator.ts";
+import { commitPath, eventLogPath } from "../../src/run/directory/layout.ts";
+import type { BackendRun } from "../../src/run/dispatch/backend.ts";
+import type { RunEvent } from "../../src/run/status/events.ts";
+import { readSubmissions } from "../../src/run/submissions.ts";
+import { changedStorage, plannedRun, rowsOf } from "../run/run-fixture.ts";
+
+/**
+ * A scheduler of which a test says what it knows. The real ones take minutes for what goes wrong
+ * here in a moment; test/integration and test/peers run them.
+ */
+function scheduled() {
+  const works: ShareWork[] = [];
+  const canceled: string[] = [];
+  const states = new Map<string, ShareState>();
+  const scheduler: Scheduler = {
+    name: "queue",
+    check: async () => {},
+    maxShares: async () => 100,
+    render(work) {
+      works.push(work);
+      return { text: "work", file: "work.txt", command: ["submit"] };
+    },
+    async submit() {
+      const submission = String(works.length);
+      for (const share of works.at(-1)!.shares) {
+        const id = `${submission}_${share}`;
+        states.set(id, { submission, share, id, state: "running" });
+      }
+      return submission;
+    },
+    look: async () => [...states.values()],
+    async cancel(ids) {
+      canceled.push(...ids);
+      for (const state of states.values()) state.state = "canceled";
+    },
+    logs: async () => {},
+  };
+  const end = (id: string, more: Partial<ShareState>) => {
+    states.set(id, { ...states.get(id)!, state: "failed", ...more });
+  };
+  return { scheduler, states, end, works, canceled };
+}
+
+/** A run of four tasks on that scheduler. */
+async function running(more: Partial<BackendRun> = {}, isBroken: () => boolean = () => false) {
+  const run = await plannedRun(rowsOf(8), { shard: { rows: 2 } });
+  const { clock, plan } = run;
+  const storage = changedStorage(run.storage, (inner) => ({
+    async *list(prefix: string) {
+      if (isBroken()) throw new SluiceError("STORE_FAILED", "not reachable");
+      yield* inner.list(prefix);
+    },
+  }));
+  const known = scheduled();
+  const notices: string[] = [];
+  const options = { program: ["sluice"], check: async () => {}, prepare: async () => {} };
+  const stop = new AbortController();
+  const call = () =>
+    joiningBackend(known.scheduler, options).run({
+      context: { ...run.context, storage },
+      location: "/run/out",
+      job: plan.job,
+      tasks: [0, 1, 2, 3],
+      rowsOf: () => 2,
+      workers: 2,
+      maxFailedRows: undefined,
+      failedBefore: 0,
+      isDetached: false,
+      onEvent: (event: RunEvent) => void (event.type === "notice" && notices.push(event.message)),
+      signal: stop.signal,
+      ...more,
+    });
+  const commit = async (...tasks: number[]) => {
+    for (const task of tasks)
+      await storage.createIfAbsent(commitPath(task, plan), Buffer.from("{}"));
+  };
+  /** Adds to the events of a worker, as it would. */
+  const write = async (event: object) => {
+    const { runId, generation } = plan;
+    const begin = { type: "run-start", runId, generation, resumedRows: 0 };
+    const appender = await storage.appender(eventLogPath("worker"));
+    await appender.append(Buffer.from(`${JSON.stringify(begin)}\n${JSON.stringify(event)}\n`));
+    await appender.close();
+  };
+  return { ...known, storage, clock, stop, notices, call, commit, write };
+}
+
+describe("joiningBackend", () => {
+  it("submits a worker a share, records that, and ends with the last commit", async () => {
+    const { call, clock, commit, works, storage, notices } = await running();
+    const ended = call();
+    await clock.run(sleep(clock, 5000));
+    expect(works).toMatchObject([{ takers: 2, shares: [0, 1], program: ["sluice"] }]);
+    expect(await readSubmissions(storage)).toMatchObject([
+      { scheduler: "queue", id: "1", takers: 2, shares: "0-1", sent: "work" },
+    ]);
+    await commit(0, 1, 2, 3);
+    expect((await clock.run(ended)).error).toBeUndefined();
+    expect(notices).toEqual(["2 workers submitted as queue 1"]);
+  });
+
+  it("submits and ends where it is detached", async () => {
+    const { call, clock, works, states } = await running({ isDetached: true });
+    const { error } = await clock.run(call());
+    expect(error?.code).toBe("RUN_DETACHED");
+    expect([works.length, states.size]).toEqual([1, 2]);
+  });
+
+  it("doubles no worker, and submits what those of an earlier call leave", async () => {
+    const { call, clock, commit, end, states, works, notices } = await running();
+    states.set("0_1", { submission: "0", share: 1, id: "0_1", state: "pending" });
+    const ended = call();
+    await clock.run(sleep(clock, 10_000));
+    expect(works).toEqual([]);
+    await commit(2, 3);
+    end("0_1", { state: "successful" });
+    await clock.run(sleep(clock, 5000));
+    expect(works).toMatchObject([{ takers: 4, shares: [0, 1] }]);
+    await commit(0, 1);
+    expect((await clock.run(ended)).error).toBeUndefined();
+    expect(notices).toEqual([
+      "1 worker is there already, as queue 0: nothing is submitted",
+      "2 workers submitted as queue 1",
+    ]);
+  });
+
+  it("tells of each lost worker, and ends with all of them when none is left", async () => {
+    const { call, clock, end, notices } = await running();
+    const ended = call();
+    await clock.run(sleep(clock, 3000));
+    end("1_0", { exitCode: 69, node: "n1" });
+    await clock.run(sleep(clock, 10_000));
+    expect(notices.slice(1)).toEqual([
+      expect.stringMatching(/^queue 1_0 on n1 ended with exit code 69: sluice logs .* --share 0$/),
+    ]);
+    end("1_1", { reason: "node_fail" });
+    const { error } = await clock.run(ended);
+    expect(error).toMatchObject({ code: "WORKERS_GONE" });
+    expect(error?.message).toContain("tasks are open; queue 1_0 exit code 69, 1_1 failed");
+    expect(error?.hint).toContain("the same command submits the rest again");
+  });
+
+  it("ends its workers with the run, but not if another process leads it now", async () => {
+    for (const [code, ids] of [
+      ["RUN_CANCELED", ["1"]],
+      ["COORDINATOR_LOST", []],
+    ] as const) {
+      const { call, clock, stop, canceled } = await running();
+      const ended = call();
+      await clock.run(sleep(clock, 3000));
+      stop.abort(new SluiceError(code));
+      expect((await clock.run(ended)).error?.code).toBe(code);
+      expect(canceled).toEqual(ids);
+    }
+  });
+
+  it("lets workers leave before it ends them, if that would give them no time", async () => {
+    for (const leavesAfterMs of [4000, 60_000]) {
+      const { call, clock, stop, canceled, scheduler, storage, write } = await running();
+      const held: string[] = [];
+      scheduler.hold = async (ids) => void held.push(...ids);
+      const ended = call();
+      await clock.run(sleep(clock, 3000));
+      await write({ type: "worker-start", worker: "w", pid: 1, capacity: 1, engine: "fake" });
+      await clock.run(sleep(clock, 3000));
+      const cancels = await countCancels(storage);
+      stop.abort(new SluiceError("RUN_CANCELED"));
+      await clock.run(sleep(clock, 2000));
+      expect([held, canceled]).toEqual([["1"], []]);
+      // By that, the workers know.
+      expect(await countCancels(storage)).toBe(cancels + 1);
+      await clock.run(sleep(clock, leavesAfterMs - 2000));
+      expect(canceled).toEqual(leavesAfterMs < limits.maxLeaveMs ? [] : ["1"]);
+      await write({ type: "worker-end", worker: "w" });
+      expect((await clock.run(ended)).error?.code).toBe("RUN_CANCELED");
+      expect(canceled).toEqual(["1"]);
+    }
+  });
+
+  it("is canceled where its workers see that first, and submits none in their place", async () => {
+    const { call, clock, end, states, storage, works } = await running();
+    states.set("0_1", { submission: "0", share: 1, id: "0_1", state: "running" });
+    const ended = call();
+    await clock.run(sleep(clock, 3000));
+    await requestCancel(storage, "test");
+    end("0_1", { exitCode: 75 });
+    expect((await clock.run(ended)).error?.code).toBe("RUN_CANCELED");
+    expect(works).toEqual([]);
+  });
+
+  it("waits for a store that cannot be reached, and not for ever", async () => {
+    let isBroken = false;
+    const { call, clock, commit } = await running({}, () => isBroken);
+    const ended = call();
+    await clock.run(sleep(clock, 3000));
+    isBroken = true;
+    await clock.run(sleep(clock, 30_000));
+    isBroken = false;
+    await commit(0, 1, 2, 3);
+    expect((await clock.run(ended)).error).toBeUndefined();
+
+    const other = await running({}, () => isBroken);
+    const failed = other.call();
+    await other.clock.run(sleep(other.clock, 3000));
+    isBroken = true;
+    expect((await other.clock.run(failed)).error?.code).toBe("STORE_FAILED");
+  });
+});

@@ -1,0 +1,142 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { renderIndexedJob } from "../../../src/backends/kubernetes/render.ts";
+import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
+
+const golden = new URL("../../golden/kubernetes/everything.yaml", import.meta.url);
+const everything = readFileSync(golden, "utf8");
+
+const given: JobInput = {
+  input: "s3://bucket/in.jsonl",
+  model: { engine: "fake" },
+  prompt: "p",
+  output: { path: "s3://bucket/out" },
+  backend: "kubernetes",
+  workers: { max: 2 },
+  kubernetes: { image: "registry.example/sluice:1" },
+};
+
+const render = (more: Partial<JobInput> = {}, work = {}) =>
+  renderIndexedJob({
+    job: jobSchema.parse({ ...given, ...more }),
+    location: "s3://bucket/out",
+    generation: 1,
+    takers: 2,
+    shares: [0, 1],
+    program: ["sluice"],
+    ...work,
+  });
+
+const problems = (more: object) =>
+  jobSchema.safeParse({ ...given, ...more }).error?.issues.map(({ path }) => path.join("."));
+
+describe("renderIndexedJob", () => {
+  it("is this text for a small job", async () => {
+    expect(await render()).toEqual({
+      command: ["kubectl", "create", "-f", "sluice-out.yaml"],
+      file: "sluice-out.yaml",
+      text: `apiVersion: batch/v1
+kind: Job
+metadata:
+  generateName: sluice-out-
+  labels:
+    app.kubernetes.io/name: sluice
+    sluice.dev/run: e67ce3fdad03d969b0ee710ded8c542f
+  annotations:
+    sluice.dev/location: s3://bucket/out
+    sluice.dev/shares: 0-1
+spec:
+  completionMode: Indexed
+  completions: 2
+  parallelism: 2
+  backoffLimitPerIndex: 6
+  podFailurePolicy:
+    rules:
+      - action: Ignore
+        onPodConditions:
+          - type: DisruptionTarget
+            status: "True"
+      - action: FailIndex
+        onExitCodes:
+          containerName: worker
+          operator: In
+          values:
+            - 1
+            - 64
+            - 65
+            - 70
+  ttlSecondsAfterFinished: 86400
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: sluice
+        sluice.dev/run: e67ce3fdad03d969b0ee710ded8c542f
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 60
+      containers:
+        - name: worker
+          image: registry.example/sluice:1
+          command:
+            - /bin/sh
+            - -c
+            - |
+              exec sluice worker s3://bucket/out --share "$JOB_COMPLETION_INDEX/2" --prepare
+`,
+    });
+  });
+
+  it("is this text for a job with everything", async () => {
+    const { text } = await render(
+      {
+        name: "Night run!",
+        workers: { max: 3, cpu: 3.5, memory: "1.5G", gpu: "l40s:2" },
+        kubernetes: {
+          image: "i",
+          command: ["node", "/opt/my tools/sluice.cjs"],
+          setup: "ulimit -n 4096\n",
+          namespace: "team",
+          queue: "gpus",
+          priorityClass: "low",
+          serviceAccount: "batch",
+          imagePullSecrets: ["registry"],
+          nodeSelector: { "cloud/gpu": "l40s" },
+          tolerations: [{ key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" }],
+          volumes: [
+            { path: "/data", claim: "data", subPath: "team" },
+            { path: "/keys", secret: "keys", readOnly: true },
+            { path: "/conf", configMap: "conf" },
+            { path: "/host", hostPath: "/mnt/host" },
+            { path: "/cache", emptyDir: "20Gi" },
+          ],
+          env: {
+            HF_HOME: "/cache",
+            AWS_SECRET_ACCESS_KEY: { secret: "aws", key: "secret" },
+            AWS_REGION: { configMap: "aws", key: "region" },
+          },
+          envFrom: [{ secret: "all" }, { configMap: "more" }],
+          retries: 2,
+          gracePeriodSeconds: 100,
+          keepSeconds: 600,
+        },
+      },
+      { location: "/data/it's out", generation: 2, takers: 10, shares: [2, 3, 7] },
+    );
+    expect(text.slice(text.indexOf("spec:"))).toBe(everything);
+    expect(text).toContain("generateName: sluice-night-run-\n  namespace: team");
+    expect(text).toContain("sluice.dev/shares: 2-3,7");
+  });
+
+  it("refuses by name what does not fit", () => {
+    expect(problems({ workers: {} })).toEqual(["workers.max"]);
+    expect(problems({ kubernetes: undefined })).toEqual(["kubernetes.image"]);
+    expect(problems({ backend: "local" })).toEqual(["kubernetes"]);
+    const volumes = [{ path: "/a" }, { path: "/a", claim: "x", secret: "y" }];
+    expect(problems({ kubernetes: { image: "i", volumes } })).toEqual([
+      "kubernetes.volumes.0",
+      "kubernetes.volumes.1",
+      "kubernetes.volumes.1.path",
+    ]);
+    expect(problems({ trust: "data" })).toEqual(["kubernetes"]);
+  });
+});

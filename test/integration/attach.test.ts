@@ -1,0 +1,69 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { scratchFolder } from "../run/whole-run.ts";
+
+/** A run on this machine that has begun, and a person who looks on. */
+async function begun() {
+  const folder = scratchFolder();
+  const rows = Array.from({ length: 40 }, (_, row) => `{"text":"row ${row}"}\n`);
+  writeFileSync(join(folder, "rows.jsonl"), rows.join(""));
+  const job = `input: rows.jsonl
+shard: { rows: 5 }
+model: { engine: fake, latencyMs: 200, capacity: 2 }
+prompt: "Say {{ text }}"
+output: { path: out }
+`;
+  writeFileSync(join(folder, "job.yaml"), job);
+  const running = startSluice(["run", "job.yaml", "--json"], folder);
+  await running.workerStarted;
+  return {
+    running,
+    start: (...parameters: string[]) => startSluice(parameters, folder),
+    call: (...parameters: string[]) => runSluice(parameters, folder),
+  };
+}
+
+const summaryOf = ({ stdout }: { stdout: string }) =>
+  JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
+
+describe("sluice attach", () => {
+  it("ends like the run that another process carries out, with the same counts", async () => {
+    const { running, call } = await begun();
+    const attached = await call("attach", "out");
+    const ended = await running.ended;
+    expect(attached, attached.stderr).toMatchObject({ code: 0 });
+    expect(attached.stderr).toContain("40/40 rows, 8/8 tasks");
+    const { run_time_sec, tokens_per_sec, rows, ...own } = summaryOf(attached);
+    const { run_time_sec: _, tokens_per_sec: __, rows: all, ...same } = summaryOf(ended);
+    expect(own).toEqual(same);
+    expect(rows).toMatchObject({ total: 40, answered: 40, failed: 0 });
+    expect(all).toMatchObject({ total: 40, answered: 40, failed: 0 });
+    // What is finished is told at once.
+    expect(summaryOf(await call("attach", "out"))).toMatchObject({ sealed: true });
+  });
+
+  it("ends with a run that is canceled, and says so", async () => {
+    const { running, call } = await begun();
+    const attached = call("attach", "out");
+    await call("cancel", "out");
+    expect((await running.ended).code).toBe(75);
+    const ended = await attached;
+    expect(ended).toMatchObject({ code: 75 });
+    expect(summaryOf(ended)).toMatchObject({ status: "CANCELED", sealed: false });
+    expect(summaryOf(ended).rows.answered).toBe(summaryOf(await running.ended).rows.answered);
+  });
+
+  it("leaves the run alone when it is told to stop", async () => {
+    const { running, call, start } = await begun();
+    expect((await call("logs", "out")).stderr).toContain("logs of a run with backend: local");
+    const attached = start("attach", "out", "--json");
+    await attached.workerStarted;
+    attached.kill("SIGTERM");
+    const left = await attached.ended;
+    expect(left.code).toBe(143);
+    expect(left.stdout).toContain("left; the run continues");
+    expect((await running.ended).code).toBe(0);
+  });
+});

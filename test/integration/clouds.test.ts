@@ -1,0 +1,267 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { scratchFolder } from "../run/whole-run.ts";
+import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
+import { sluiceProgram } from "../sluice-program.ts";
+
+let server: S3Server;
+
+beforeAll(async () => {
+  if (missingS3Server === undefined) server = await S3Server.start();
+});
+afterAll(() => server?.stop());
+
+type Cloud = "sky" | "code-engine";
+
+const clients = { sky: "sky", "code-engine": "ibmcloud" } as const;
+
+/** Keys of a job whose machines start Sluice in this way. */
+function keysOf(cloud: Cloud, command: readonly string[]): string {
+  const start = JSON.stringify(command);
+  return cloud === "sky"
+    ? `sky: { software: installed, command: ${start} }`
+    : `codeEngine: { image: i, stateStore: s, subnetPool: p, command: ${start} }`;
+}
+
+/** A person whose cloud is this machine: its client starts real workers here. */
+function person(cloud: Cloud, rows: number, command = [process.execPath, sluiceProgram]) {
+  const folder = scratchFolder();
+  const name = `${cloud}-${folder.split(/[/-]/).at(-1)}`;
+  const out = server.location(name);
+  const lines = Array.from({ length: rows }, (_, row) => `{"id":"r${row}","text":"row ${row}"}\n`);
+  writeFileSync(join(server.directory, bucket, `${name}.jsonl`), lines.join(""));
+  const state = join(folder, "state");
+  for (const made of [state, join(folder, "bin")]) mkdirSync(made);
+  const client = clients[cloud];
+  const stand = join(import.meta.dirname, "../fakes/cloud-program.ts");
+  const script = `#!/bin/sh\nexec '${process.execPath}' '${stand}' ${client} "$@"\n`;
+  writeFileSync(join(folder, "bin", client), script, { mode: 0o755 });
+  const job = `input: { path: "${server.location(`${name}.jsonl`)}", id: id }
+shard: { rows: 5 }
+model: { engine: fake, latencyMs: 100, capacity: 1 }
+prompt: "Say {{ text }}"
+output: { path: "${out}" }
+backend: ${cloud}
+workers: { max: 2 }
+${keysOf(cloud, command)}
+`;
+  writeFileSync(join(folder, "job.yaml"), job);
+  const environment = {
+    ...server.environment,
+    CLOUD_STATE: state,
+    PATH: `${join(folder, "bin")}:${process.env.PATH}`,
+  };
+  const call = (...parameters: string[]) => runSluice(parameters, folder, environment);
+  const status = async () =>
+    JSON.parse((await call("status", out, "--json", "--workers")).stdout || "{}");
+  const records = () =>
+    readdirSync(state)
+      .filter((file) => file.endsWith(".json"))
+      .map((file) => JSON.parse(readFileSync(join(state, file), "utf8")))
+      .sort((a, b) => a.id - b.id);
+  const stored = join(server.directory, bucket, name);
+  const workerPid = (id: number) => Number(read(`${id}.worker`));
+  const read = (file: string) => readFileSync(join(state, file), "utf8").trim();
+  return {
+    ...{ folder, out, call, status, records, environment },
+    start: (...parameters: string[]) => startSluice(parameters, folder, environment),
+    manifest: () => JSON.parse(readFileSync(join(stored, "_manifest.json"), "utf8")),
+    submissions: () =>
+      readdirSync(join(stored, "_sluice/submissions"))
+        .sort()
+        .map((file) => JSON.parse(readFileSync(join(stored, "_sluice/submissions", file), "utf8"))),
+    workerPid,
+    /** The last exit codes of workers; undefined for those that the cloud ended before they did. */
+    lastCodes: () =>
+      records().map(({ id }) =>
+        existsSync(join(state, `${id}.last`)) ? Number(read(`${id}.last`)) : undefined,
+      ),
+    /** True once no machine is left. */
+    isGone: () =>
+      records().every(({ id, pid }) => [pid, workerPid(id)].every((it) => !isAlive(it))),
+    answered: async () => {
+      const { rows } = await status();
+      return (rows?.answered ?? 0) + (rows?.journaled ?? 0);
+    },
+    async expectWhole() {
+      const { stdout } = await call("results", out);
+      const ids = stdout.trimEnd().split("\n");
+      expect(ids.map((line) => JSON.parse(line).id)).toEqual(
+        Array.from({ length: rows }, (_, row) => `r${row}`),
+      );
+      expect(await call("verify", out)).toMatchObject({ code: 0 });
+    },
+  };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+const summaryOf = ({ stdout }: { stdout: string }) =>
+  JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
+
+const until = async (holds: () => boolean | Promise<boolean>) => {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 100));
+};
+
+describe.each(["sky", "code-engine"] as const)(
+  "backend %s, by a stand-in of its client",
+  (cloud) => {
+    beforeEach((context) => {
+      context.skip(missingS3Server !== undefined, missingS3Server);
+      context.skip(process.platform !== "linux", "the stand-in starts workers by setsid of Linux");
+    });
+
+    it("runs a job: each row once, and all that tell of it agree", async () => {
+      const me = person(cloud, 40);
+      const { call, out, status, records, manifest, submissions, expectWhole } = me;
+      const rendered = await call("render", "job.yaml");
+      expect(rendered, rendered.stderr).toMatchObject({ code: 0 });
+      const ended = await call("run", "job.yaml");
+      expect(ended, ended.stderr).toMatchObject({ code: 0 });
+      const rows = { total: 40, answered: 40, failed: 0 };
+      const summary = summaryOf(ended);
+      expect(summary).toMatchObject({ status: "SUCCESS", sealed: true, rows });
+      const { rows: sealed, usage } = manifest();
+      expect(sealed).toMatchObject(rows);
+      expect(usage.completionTokens).toBe(summary.total_tokens_generated);
+      const [{ name }] = records();
+      expect(ended.stderr).toContain(`2 workers submitted as ${cloud} ${name}`);
+      expect(ended.stderr).toMatch(/40\/40 rows, 8\/8 tasks/);
+      const told = await status();
+      expect(told).toMatchObject({ state: "successful", rows });
+      expect(submissions()).toMatchObject([{ scheduler: cloud, id: name, sent: rendered.stdout }]);
+      const places = told.workerList.map((it: { scheduler: string }) => it.scheduler).sort();
+      const ids = cloud === "sky" ? ["1", "2"] : [`${name} 0`, `${name} 1`];
+      expect(places).toEqual(ids.map((id) => `${cloud} ${id}`));
+      const logs = await call("logs", out, "--share", "1");
+      if (cloud === "sky") {
+        expect(logs.stdout).toMatch(/^==> job 2 <==\nrun .* tasks/);
+      } else {
+        expect(logs).toMatchObject({ code: 64 });
+        expect(logs.stderr).toContain(`IBM Cloud Logs keeps them: filter by codeengine.component`);
+      }
+      await expectWhole();
+      // The finished run starts no machine.
+      expect((await call("run", "job.yaml")).stderr).toContain("nothing to do");
+      expect(records()).toHaveLength(2);
+    });
+
+    it("goes on after --detach, shows itself to attach, and seals itself", async () => {
+      const { call, out, records, status, expectWhole } = person(cloud, 120);
+      const left = await call("run", "job.yaml", "--detach");
+      expect(left, left.stderr).toMatchObject({ code: 0 });
+      expect(summaryOf(left)).toMatchObject({ scheduler: cloud, submission: records()[0].name });
+      expect(["pending", "running"]).toContain((await status()).state);
+      const attached = await call("attach", out);
+      expect(attached, attached.stderr).toMatchObject({ code: 0 });
+      const rows = { total: 120, answered: 120, failed: 0 };
+      expect(summaryOf(attached)).toMatchObject({ status: "SUCCESS", rows });
+      await expectWhole();
+    });
+
+    it("is canceled with notice to its workers, and starts only what is missing", async () => {
+      const me = person(cloud, 150);
+      const running = me.start("run", "job.yaml");
+      await until(async () => (await me.answered()) >= 10);
+      const canceled = await me.call("cancel", me.out);
+      expect(canceled, canceled.stderr).toMatchObject({ code: 0 });
+      const ended = await running.ended;
+      expect(ended).toMatchObject({ code: 75 });
+      const before = summaryOf(ended);
+      expect(before).toMatchObject({ status: "CANCELED", sealed: false });
+      const told = await me.status();
+      expect(told).toMatchObject({ state: "canceled" });
+      expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
+      // They left by themselves: neither ended without notice, nor started again.
+      expect(me.lastCodes()).toEqual([75, 75]);
+      await until(me.isGone);
+      const again = await me.call("run", "job.yaml");
+      expect(again, again.stderr).toMatchObject({ code: 0 });
+      expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
+      expect(me.records()).toHaveLength(4);
+      expect(me.manifest().rows).toMatchObject({ total: 150, answered: 150 });
+      await me.expectWhole();
+    });
+
+    it("loses no answer where its coordinator is stopped by a signal", async () => {
+      const me = person(cloud, 150);
+      const running = me.start("run", "job.yaml");
+      await until(async () => (await me.answered()) >= 10);
+      running.killGroup("SIGINT");
+      const ended = await running.ended;
+      const before = summaryOf(ended);
+      expect(before).toMatchObject({ status: "CANCELED", sealed: false });
+      expect(await me.answered()).toBe(before.rows.answered);
+      expect(me.lastCodes()).toEqual([75, 75]);
+      await until(me.isGone);
+      const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
+      expect(again, again.stderr).toMatchObject({ code: 0 });
+      expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
+      await me.expectWhole();
+    });
+
+    it("goes on where a worker and the coordinator are killed", async () => {
+      const { start, answered, records, workerPid, lastCodes, isGone, expectWhole } = person(
+        cloud,
+        120,
+      );
+      const first = start("run", "job.yaml");
+      await until(async () => (await answered()) >= 10);
+      process.kill(-workerPid(1), "SIGKILL");
+      first.killGroup("SIGKILL");
+      const ended = await start("run", "job.yaml").ended;
+      expect(ended, ended.stderr).toMatchObject({ code: 0 });
+      expect(ended.stderr).toContain(`there already, as ${cloud}`);
+      expect(summaryOf(ended).rows).toMatchObject({ total: 120, answered: 120 });
+      expect(records()).toHaveLength(2);
+      // The cloud has started the killed one again.
+      await until(isGone);
+      expect(lastCodes()).toEqual([0, 0]);
+      await expectWhole();
+    });
+
+    it("says which worker failed and how", async () => {
+      const { call, status } = person(cloud, 10, ["/bin/false"]);
+      const ended = await call(
+        "run",
+        "job.yaml",
+        "--set",
+        `${cloud === "sky" ? "sky" : "codeEngine"}.retries=0`,
+      );
+      expect(ended).toMatchObject({ code: 75 });
+      const how =
+        cloud === "sky"
+          ? "sky 1 failed \\(FAILED\\)"
+          : "code-engine \\S+ 0 on \\S+ ended with exit code 1";
+      expect(ended.stderr).toMatch(new RegExp(`${how}: sluice logs`));
+      expect(ended.stderr).toContain("error WORKERS_GONE");
+      expect(await status()).toMatchObject({ state: "failed" });
+    });
+
+    it("refuses what cannot work before anything is planned", async () => {
+      const { call, folder, environment, records } = person(cloud, 10);
+      const refused = await call("run", "job.yaml", "--output", join(folder, "out"));
+      expect(refused).toMatchObject({ code: 64 });
+      expect(refused.stderr).toMatch(
+        new RegExp(
+          `DIRECTORY_NOT_SHARED.*workers of backend ${cloud} do not see it[\\s\\S]*output.path`,
+        ),
+      );
+      expect(readdirSync(folder)).not.toContain("out");
+      const without = { ...environment, PATH: "/nowhere" };
+      const missing = await runSluice(["run", "job.yaml"], folder, without);
+      expect(missing).toMatchObject({ code: 69 });
+      expect(missing.stderr).toContain(`SCHEDULER_MISSING`);
+      expect(missing.stderr).toContain(`${clients[cloud]} is not on PATH`);
+      expect(records()).toEqual([]);
+    });
+  },
+);

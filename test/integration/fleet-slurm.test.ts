@@ -1,0 +1,56 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { pause } from "../chaos/sluice-process.ts";
+import { FleetCalls } from "../fleet-calls.ts";
+import { scratchFolder } from "../run/whole-run.ts";
+import { missingCluster, SlurmCluster } from "../slurm-cluster.ts";
+
+let cluster: SlurmCluster;
+beforeAll(async () => {
+  if (missingCluster === undefined) cluster = await SlurmCluster.start();
+});
+afterAll(() => cluster?.stop());
+
+describe("a fleet on Slurm", () => {
+  it("is the same fleet, whose workers the scheduler places", async (context) => {
+    context.skip(missingCluster !== undefined, missingCluster);
+    const folder = scratchFolder();
+    const calls = new FleetCalls(folder, cluster.environment);
+    writeFileSync(
+      join(folder, "fleet.yaml"),
+      "backend: slurm\nslurm: { timeLimit: 10, shared: true }\n",
+    );
+    const text =
+      "echo $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT on $SLURMD_NODENAME; sleep 1";
+    await calls.fleet(
+      ...["create", "-c", "fleet.yaml", "--name", "far", "--count", "6", "--max-scale", "2"],
+      ...["--command", "sh", "--command", "-c", "--arg", text, "--cpu", "1"],
+    );
+    expect(await calls.untilOver("far")).toMatchObject({ tasks: { successful: 6, total: 6 } });
+    // The variables are those of the task, and not those of the array of workers.
+    const logs = await calls.fleet("logs", "--name", "far");
+    expect([...logs.matchAll(/^(\d) of 6 on n[12]$/gm)].map(([, task]) => task)).toEqual([
+      ...["0", "1", "2", "3", "4", "5"],
+    ]);
+    const workers = await calls.fleet("worker", "list", "--name", "far");
+    expect(workers).toMatch(/^far-0 .* slurm \d+_\d on n[12] /m);
+  });
+
+  it("is canceled there, too", async (context) => {
+    context.skip(missingCluster !== undefined, missingCluster);
+    const folder = scratchFolder();
+    const calls = new FleetCalls(folder, cluster.environment);
+    writeFileSync(join(folder, "fleet.yaml"), "backend: slurm\nslurm: { shared: true }\n");
+    await calls.fleet(
+      ...["create", "-c", "fleet.yaml", "--name", "far", "--count", "8", "--max-scale", "2"],
+      ...["--command", "sh", "--command", "-c", "--arg", "touch begun; sleep 60", "--cpu", "1"],
+    );
+    while (!existsSync(join(folder, "begun"))) await pause(100);
+    await calls.fleet("cancel", "--name", "far", "--hard");
+    expect((await calls.untilOver("far")).state).toBe("canceled");
+    const queue = cluster.command("squeue", "-h");
+    expect(queue.trim()).toBe("");
+    expect(readFileSync(join(folder, "begun"), "utf8")).toBe("");
+  });
+});

@@ -1,0 +1,221 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { killQuietly, runSluice, startSluice, stillRunning } from "../chaos/sluice-process.ts";
+import { root } from "../meta/source-tree.ts";
+import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ray-cluster.ts";
+import { scratchFolder } from "../run/whole-run.ts";
+import { missingS3Server, S3Server } from "../s3-server.ts";
+import { engineContext, findLlamaFiles } from "./llama-files.ts";
+
+let cluster: RayCluster;
+
+beforeAll(async () => {
+  if (missingCluster !== undefined) return;
+  // The numbers are declared: Ray counts them and looks at nothing.
+  const two = { cpus: 16, gpus: 2 };
+  cluster = await RayCluster.start(
+    [{ cpus: 1 }, { ...two, labels: { zone: "a" } }, { ...two, labels: { zone: "b" } }],
+    { SLUICE_HOME: engineContext.homeDirectory },
+  );
+});
+afterAll(() => cluster?.stop());
+
+/** What a person does in a folder of their own on a node of the cluster. */
+function folderOf(rows: number) {
+  const folder = scratchFolder();
+  const call = (...parameters: string[]) => runSluice(parameters, folder);
+  return {
+    folder,
+    call,
+    start: (...parameters: string[]) => startSluice(parameters, folder),
+    status: async () => JSON.parse((await call("status", "out", "--json", "--workers")).stdout),
+    manifest: () => JSON.parse(readFileSync(join(folder, "out/_manifest.json"), "utf8")),
+    /** Every row stands once in the results, which are returned, and the run is proven. */
+    async wholeResults() {
+      const { stdout } = await call("results", "out");
+      const results = stdout
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line));
+      expect(results.map(({ id }) => id)).toEqual(
+        Array.from({ length: rows }, (_, row) => `r${row}`),
+      );
+      expect(await call("verify", "out")).toMatchObject({ code: 0 });
+      return results;
+    },
+  };
+}
+
+/** Answers where it is once a file lets it, so no run is over before the test has looked at it. */
+const gated = `
+  import { appendFileSync, existsSync } from "node:fs";
+  const { SLUICE_RAY_NODE: node, CUDA_VISIBLE_DEVICES: gpu } = process.env;
+  export async function predict(batch) {
+    appendFileSync("asked", node + " " + gpu + " " + process.pid + "\\n");
+    while (!existsSync("go")) await new Promise((later) => setTimeout(later, 50));
+    return batch.map(() => ({ node, gpu }));
+  }
+`;
+
+/** A run of such a predictor on the cluster, of which so many workers have begun. */
+async function gatedRun(rows: number, workers: number, keys: object) {
+  const me = folderOf(rows);
+  const texts = Array.from({ length: rows }, (_, row) => `{"id":"r${row}"}\n`);
+  writeFileSync(join(me.folder, "rows.jsonl"), texts.join(""));
+  writeFileSync(join(me.folder, "gated.mjs"), gated);
+  const job = {
+    input: { path: "rows.jsonl", id: "id" },
+    shard: { rows: 2 },
+    model: { engine: "predictor", module: "./gated.mjs", maxBatchRows: 1 },
+    output: "out",
+    backend: "ray",
+    ray: { address: cluster.address, python: rayPython, shared: true },
+    ...keys,
+  };
+  writeFileSync(join(me.folder, "job.json"), JSON.stringify(job));
+  const running = me.start("run", "job.json");
+  onTestFinished(() => running.killGroup("SIGKILL"));
+  const asked = join(me.folder, "asked");
+  /** The places of workers that have begun. */
+  const begun = () =>
+    existsSync(asked)
+      ? [...new Set(readFileSync(asked, "utf8").split("\n").slice(0, -1))].sort()
+      : [];
+  await until(() => begun().length >= workers || running.hasEnded(), `${workers} workers`);
+  if (running.hasEnded()) throw new Error((await running.ended).stderr);
+  const { workerList } = (await me.status()) as { workerList: ListedWorker[] };
+  return {
+    ...{ ...me, workerList, begun: begun() },
+    async finish() {
+      writeFileSync(join(me.folder, "go"), "");
+      const ended = await running.ended;
+      expect(ended, ended.stderr).toMatchObject({ code: 0 });
+      return ended;
+    },
+  };
+}
+
+/** The example's own take half a minute each on a busy machine. */
+const shortRecipe = `{"id":"r0","directions":["Bake at 350 degrees F for 30 minutes."]}\n`;
+
+const summaryOf = ({ stdout }: { stdout: string }) =>
+  JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
+
+interface ListedWorker {
+  pid: number;
+  scheduler: string;
+}
+
+/** How many workers each node has, the fullest one first. */
+function perNode(workers: readonly ListedWorker[]): number[] {
+  const counts = new Map<string, number>();
+  for (const { scheduler } of workers) {
+    const node = scheduler.split(" on ")[1]!;
+    counts.set(node, (counts.get(node) ?? 0) + 1);
+  }
+  return [...counts.values()].sort((a, b) => b - a);
+}
+
+describe("backend ray", () => {
+  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+
+  it("carries out the recipes in an object store, on the nodes with a label", async ({ skip }) => {
+    const { missing = missingS3Server } = await findLlamaFiles();
+    skip(missing !== undefined, missing);
+    const server = await S3Server.start();
+    try {
+      const folder = scratchFolder();
+      const call = (...words: string[]) => runSluice(words, folder, server.environment);
+      writeFileSync(join(folder, "rows.jsonl"), shortRecipe);
+      const [input, output] = [server.location("rows.jsonl"), server.location("out")];
+      expect(await call("upload", "rows.jsonl", input)).toMatchObject({ code: 0 });
+      const job = [join(root, "examples/recipes/job.yaml"), "--input", input, "--output", output];
+      const ray = ["--backend=ray", "--ray.address", cluster.address, "--ray.python", rayPython];
+      // The declared cores are more than there are.
+      const size = ["--workers.cpu=2", "--set", "ray.labels={zone: b}"];
+      const ended = await call("run", "-c", ...job, ...ray, ...size);
+      expect(ended, ended.stderr).toMatchObject({ code: 0 });
+      expect(summaryOf(ended).rows).toMatchObject({ total: 1, answered: 1, failed: 0 });
+      const { stdout: told } = await call("status", output, "--json", "--workers");
+      const places = JSON.parse(told).workerList.map(({ scheduler }: ListedWorker) => scheduler);
+      expect(places).toEqual([expect.stringMatching(`^ray \\w+ on ${cluster.addressOf(2)}$`)]);
+      const { stdout } = await call("results", output);
+      expect(JSON.parse(stdout).quantitativeMeasures.summary).toBe(
+        "step 1: temperature=350 degrees F, time=30 minutes",
+      );
+      expect(await call("verify", output)).toMatchObject({ code: 0 });
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it("gives each worker a GPU, loses no row with a killed one, and all counts agree", async () => {
+    const rows = { total: 40, answered: 40, failed: 0 };
+    const workers = { max: 4, gpu: "1" };
+    const run = await gatedRun(rows.total, 4, { workers });
+    const [victim, ...others] = run.workerList.map(({ pid }) => pid);
+    const nodes = [1, 2].map((node) => cluster.addressOf(node));
+    const gpus = nodes.flatMap((node) => [`${node} 0`, `${node} 1`]);
+    expect(run.begun).toEqual(gpus.map((gpu) => expect.stringMatching(`^${gpu} \\d+$`)));
+    killQuietly(victim!, "SIGKILL");
+    const ended = await run.finish();
+    expect(ended.stderr).toMatch(/40\/40 rows, 20\/20 tasks/);
+    const summary = summaryOf(ended);
+    expect(summary).toMatchObject({ status: "SUCCESS", sealed: true, rows });
+    expect(run.manifest().rows).toMatchObject(rows);
+    expect(await run.status()).toMatchObject({ state: "successful", rows });
+    await run.wholeResults();
+    // Nothing of it is left on the nodes, and nothing is left to do.
+    expect(await stillRunning(others, 10_000)).toEqual([]);
+    expect((await run.call("run", "job.json")).stderr).toContain("nothing to do");
+  });
+
+  it("puts three workers of 5 CPUs on a node of 16, and says what does not fit", async () => {
+    const run = await gatedRun(40, 6, { workers: { max: 7, cpu: 5 } });
+    expect(perNode(run.workerList)).toEqual([3, 3]);
+    expect((await run.finish()).stderr).toContain(
+      "7 workers are asked for, each with 5 CPUs, and there is room for 6",
+    );
+    await run.wholeResults();
+  });
+
+  it("fills one node after another with PACK", async () => {
+    const ray = { address: cluster.address, python: rayPython, shared: true, strategy: "PACK" };
+    const run = await gatedRun(40, 4, { workers: { max: 4, cpu: 5 }, ray });
+    expect(perNode(run.workerList)).toEqual([3, 1]);
+    await run.finish();
+    await run.wholeResults();
+  });
+
+  it("refuses by name what cannot work, before anything is planned", async () => {
+    const { folder, call } = folderOf(10);
+    writeRayJob(folder, 10, cluster.address);
+    const refused = async (...flags: string[]) => {
+      const { code, stderr } = await call("run", "job.yaml", ...flags);
+      expect(readdirSync(folder)).not.toContain("out");
+      return [code, stderr];
+    };
+    expect(await refused("--ray.shared=false")).toEqual([
+      64,
+      expect.stringMatching(/DIRECTORY_NOT_SHARED.*output.path[\s\S]*ray.shared: true/),
+    ]);
+    expect(await refused("--ray.python", "/nowhere/python")).toEqual([
+      69,
+      expect.stringMatching(/RAY_MISSING[\s\S]*pip install "ray>=/),
+    ]);
+  });
+
+  it("gives up, resumable, where no worker finds room", async () => {
+    const me = folderOf(20);
+    writeRayJob(me.folder, 20, cluster.address);
+    const full = ["--workers.cpu=99", "--ray.maxRoomWaitMs=3000"];
+    const ended = await me.call("run", "job.yaml", ...full);
+    expect(ended, ended.stderr).toMatchObject({ code: 75 });
+    expect(ended.stderr).toContain("error CLUSTER_FULL");
+    expect(ended.stderr).toContain("no node of the cluster has room for a worker");
+    // As the hint says.
+    expect(await me.call("run", "job.yaml")).toMatchObject({ code: 0 });
+    await me.wholeResults();
+  });
+});

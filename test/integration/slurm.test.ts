@@ -1,0 +1,294 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { scratchFolder } from "../run/whole-run.ts";
+import { missingS3Server, S3Server } from "../s3-server.ts";
+import { sluiceProgram } from "../sluice-program.ts";
+import { missingCluster, SlurmCluster, writeSlurmJob } from "../slurm-cluster.ts";
+
+let cluster: SlurmCluster;
+
+beforeAll(async () => {
+  // A node that is another machine, so that a disk of this one is not what all nodes see.
+  const lines = ["NodeName=far NodeHostname=elsewhere NodeAddr=127.0.0.1 Port=9 State=DOWN"];
+  if (missingCluster === undefined) cluster = await SlurmCluster.start({ lines });
+});
+afterAll(() => cluster?.stop());
+
+const shared = "slurm: { timeLimit: 10, shared: true }";
+
+/** What a person does in a folder of their own on the login node. */
+function login(rows: number, more = shared) {
+  const folder = scratchFolder();
+  writeSlurmJob(folder, rows, more);
+  const call = (...parameters: string[]) => runSluice(parameters, folder, cluster.environment);
+  return {
+    folder,
+    call,
+    start: (...parameters: string[]) => startSluice(parameters, folder, cluster.environment),
+    status: async () =>
+      JSON.parse((await call("status", "out", "--json", "--workers", "--tasks")).stdout),
+    submissions: () =>
+      readdirSync(join(folder, "out/_sluice/submissions"))
+        .sort()
+        .map((name) =>
+          JSON.parse(readFileSync(join(folder, "out/_sluice/submissions", name), "utf8")),
+        ),
+    /** Every row stands once in the results, and the run is proven. */
+    async expectWhole() {
+      const { stdout } = await call("results", "out");
+      const ids = stdout
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line).id);
+      expect(ids).toEqual(Array.from({ length: rows }, (_, row) => `r${row}`));
+      expect(await call("verify", "out")).toMatchObject({ code: 0 });
+    },
+  };
+}
+
+const summaryOf = ({ stdout }: { stdout: string }) =>
+  JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
+
+describe("backend slurm", () => {
+  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+
+  it("runs a job as an array: each row once, and all that tell of it agree", async () => {
+    const { folder, call, status, submissions, expectWhole } = login(40);
+    const rendered = await call("render", "job.yaml");
+    expect(rendered).toMatchObject({ code: 0 });
+    const ended = await call("run", "job.yaml");
+    expect(ended, ended.stderr).toMatchObject({ code: 0 });
+    const [submission, ...more] = submissions();
+    expect(more).toEqual([]);
+    expect(submission).toMatchObject({ scheduler: "slurm", takers: 2, shares: "0-1" });
+    expect(submission.sent).toBe(rendered.stdout);
+    expect(ended.stderr).toContain(`2 workers submitted as slurm ${submission.id}`);
+    expect(ended.stderr).toMatch(/40\/40 rows, 8\/8 tasks/);
+    const summary = summaryOf(ended);
+    expect(summary).toMatchObject({ status: "SUCCESS", sealed: true });
+    const rows = { total: 40, answered: 40, failed: 0 };
+    expect(summary.rows).toMatchObject({ ...rows, resumed: 0 });
+    const manifest = JSON.parse(readFileSync(join(folder, "out/_manifest.json"), "utf8"));
+    expect(manifest.rows).toMatchObject(rows);
+    expect(manifest.usage.completionTokens).toBe(summary.total_tokens_generated);
+    // Every token was generated while this call looked on.
+    expect(summary.tokens_per_sec * summary.run_time_sec).toBeCloseTo(
+      summary.total_tokens_generated,
+      0,
+    );
+    const told = await status();
+    expect(told).toMatchObject({ state: "successful", rows });
+    const places = told.workerList.map(({ scheduler }: { scheduler: string }) => scheduler).sort();
+    expect(places).toEqual([
+      expect.stringMatching(`^slurm ${submission.id}_0 on n[12]$`),
+      expect.stringMatching(`^slurm ${submission.id}_1 on n[12]$`),
+    ]);
+    await expectWhole();
+    // The finished run is not submitted again.
+    expect((await call("run", "job.yaml")).stderr).toContain("nothing to do");
+    expect(submissions()).toHaveLength(1);
+  });
+
+  it("goes on after --detach, shows itself to attach, and seals itself", async () => {
+    const { call, status, submissions, expectWhole } = login(160);
+    const left = await call("run", "job.yaml", "--detach");
+    expect(left, left.stderr).toMatchObject({ code: 0 });
+    const [{ id }] = submissions();
+    expect(summaryOf(left)).toMatchObject({ scheduler: "slurm", submission: id });
+    for (const command of ["attach", "status", "cancel"]) {
+      expect(left.stderr).toContain(`sluice ${command} out`);
+    }
+    expect(["pending", "running"]).toContain((await status()).state);
+    // Another call finds the workers, and submits none.
+    const attached = await call("attach", "out");
+    expect(attached, attached.stderr).toMatchObject({ code: 0 });
+    expect(attached.stderr).toMatch(/160\/160 rows, 32\/32 tasks/);
+    expect(summaryOf(attached)).toMatchObject({
+      status: "SUCCESS",
+      rows: { total: 160, answered: 160, failed: 0 },
+    });
+    expect(submissions()).toHaveLength(1);
+    const logs = await call("logs", "out", "--share", "1");
+    expect(logs.stdout).toMatch(/slurm-\d+-1\.log <==\nrun .* 16 tasks/);
+    expect(logs.stdout).not.toMatch(/slurm-\d+-0\.log/);
+    await expectWhole();
+  });
+
+  it("is canceled on the cluster as well, and submits only what is missing", async () => {
+    const { call, start, status, submissions, expectWhole } = login(400);
+    const running = start("run", "job.yaml");
+    await cluster.until(async () => {
+      const { rows } = await status().catch(() => ({ rows: { answered: 0 } }));
+      return rows.answered >= 10;
+    });
+    // A second call neither leads nor submits.
+    expect(await call("run", "job.yaml")).toMatchObject({ code: 75 });
+    expect(submissions()).toHaveLength(1);
+    const canceled = await call("cancel", "out");
+    expect(canceled.stdout).toContain("stopped: what is done is kept");
+    const ended = await running.ended;
+    expect(ended).toMatchObject({ code: 75 });
+    const before = summaryOf(ended);
+    expect(before).toMatchObject({ status: "CANCELED", sealed: false });
+    const told = await status();
+    expect(told).toMatchObject({ state: "canceled" });
+    expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
+    const [{ id }] = submissions();
+    expect(cluster.command("squeue", "-h", "-j", id)).toBe("");
+
+    const again = await call("run", "job.yaml");
+    expect(again, again.stderr).toMatchObject({ code: 0 });
+    expect(summaryOf(again).rows).toMatchObject({ answered: 400, resumed: before.rows.answered });
+    expect(submissions()).toHaveLength(2);
+    await expectWhole();
+  });
+
+  it("leaves its workers where a coordinator dies; the same command attaches", async () => {
+    const { call, start, submissions, expectWhole } = login(240);
+    const first = start("run", "job.yaml");
+    await cluster.until(() => first.stderr().includes("submitted as slurm"));
+    await pause(1500);
+    first.killGroup("SIGKILL");
+    const second = await call("run", "job.yaml");
+    expect(second, second.stderr).toMatchObject({ code: 0 });
+    expect(second.stderr).toContain("2 workers are there already, as slurm");
+    expect(submissions()).toHaveLength(1);
+    await expectWhole();
+  });
+
+  it("works on a run in an object store, and retries its failed rows", async ({ skip }) => {
+    skip(missingS3Server !== undefined, missingS3Server);
+    const server = await S3Server.start();
+    try {
+      const folder = scratchFolder();
+      writeSlurmJob(folder, 20, shared);
+      const environment = { ...cluster.environment, ...server.environment };
+      const call = (...parameters: string[]) => runSluice(parameters, folder, environment);
+      const out = server.location("out");
+      const failing = "model.failures=[{row: 7, kind: refused}]";
+      const first = await call("run", "job.yaml", "--output", out, "--set", failing);
+      expect(first, first.stderr).toMatchObject({ code: 1 });
+      expect(summaryOf(first).rows).toMatchObject({ answered: 19, failed: 1 });
+      const retried = await call("retry", out, "--set", "model.failures=[]");
+      expect(retried, retried.stderr).toMatchObject({ code: 0 });
+      expect(retried.stderr).toContain("1 worker submitted as slurm");
+      expect(await call("verify", out)).toMatchObject({ code: 0 });
+      // Logs are files: without a folder of the run, they lie where it was called.
+      const logs = readdirSync(folder).filter((name) => /^sluice-slurm-\d+-\d\.log$/.test(name));
+      expect(logs).toHaveLength(3);
+      expect((await call("logs", out, "--share", "1")).stdout).toContain("2 tasks");
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it("asks at Ctrl-C on a terminal whether the workers stop too", async ({ skip }) => {
+    const hasTerminals = spawnSync("script", ["--version"]).stdout?.includes("util-linux");
+    skip(!hasTerminals, "script of util-linux makes the terminal");
+    const { folder, call, submissions, expectWhole } = login(200);
+    const terminal = (...parameters: string[]) => {
+      const words = [process.execPath, sluiceProgram, ...parameters].map((word) => `'${word}'`);
+      const env = { ...process.env, ...cluster.environment, TERM: "xterm" };
+      const child = spawn("script", ["-qec", words.join(" "), "/dev/null"], { cwd: folder, env });
+      let said = "";
+      child.stdout.on("data", (chunk: Buffer) => {
+        said += chunk.toString();
+      });
+      const ended = once(child, "exit").then(([code]) => ({ code, said }));
+      return { ended, said: () => said, type: (text: string) => child.stdin.write(text) };
+    };
+    // No: they go on without this process.
+    const first = terminal("run", "job.yaml");
+    await cluster.until(() => /[1-9]\d*\/200/.test(first.said()));
+    first.type("\u0003");
+    await cluster.until(() => first.said().includes("stop the workers at slurm as well?"));
+    first.type("n\n");
+    const left = await first.ended;
+    expect(left.code).toBe(130);
+    expect(left.said).toContain("sluice attach out");
+    // To attach, a second Ctrl-C says yes.
+    const second = terminal("attach", "out");
+    await cluster.until(() => /[1-9]\d*\/200/.test(second.said()));
+    second.type("\u0003");
+    await cluster.until(() => second.said().includes("stop the run as well?"));
+    second.type("\u0003");
+    const stopped = await second.ended;
+    expect(stopped.said).toContain("stopped, all answers are kept");
+    expect(cluster.command("squeue", "-h", "-j", submissions()[0].id)).toBe("");
+    expect(await call("run", "job.yaml")).toMatchObject({ code: 0 });
+    await expectWhole();
+  });
+
+  it("says which worker failed and how, and where its log is", async () => {
+    const { call, status } = login(10, "slurm: { command: [/bin/false], shared: true }");
+    const ended = await call("run", "job.yaml");
+    expect(ended).toMatchObject({ code: 75 });
+    expect(ended.stderr).toMatch(/slurm \d+_0 on n[12] ended with exit code 1 .*--share 0/);
+    expect(ended.stderr).toContain("error WORKERS_GONE");
+    expect(summaryOf(ended)).toMatchObject({ stopped_by: { code: "WORKERS_GONE" } });
+    expect(await status()).toMatchObject({ state: "failed" });
+  });
+
+  it("refuses by name what cannot work, before anything is planned", async () => {
+    const { call, folder } = login(10, "");
+    const refused = async (...parameters: string[]) => {
+      const { code, stderr } = await call(...parameters);
+      expect(readdirSync(folder)).not.toContain("out");
+      return [code, stderr];
+    };
+    expect(await refused("run", "job.yaml")).toEqual([
+      64,
+      expect.stringMatching(/DIRECTORY_NOT_SHARED.*output.path[\s\S]*slurm.shared: true/),
+    ]);
+    expect(await refused("run", "job.yaml", "--backend", "local", "--detach")).toEqual([
+      64,
+      expect.stringContaining("--detach with backend: local"),
+    ]);
+    const path = { PATH: "/nowhere" };
+    const without = await runSluice(["run", "job.yaml"], folder, {
+      ...cluster.environment,
+      ...path,
+    });
+    expect(without).toMatchObject({ code: 69 });
+    expect(without.stderr).toContain("SCHEDULER_MISSING");
+    expect(without.stderr).toContain("apt-get install slurm-client");
+  });
+
+  it("books GPUs, caps the array at what the cluster takes, and does without JSON", async () => {
+    const small = await SlurmCluster.start({ lines: ["MaxArraySize=2"] });
+    try {
+      const folder = scratchFolder();
+      writeSlurmJob(folder, 40);
+      // A client of a release whose squeue knows no JSON.
+      mkdirSync(join(folder, "bin"));
+      writeFileSync(join(folder, "bin/squeue"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
+      const PATH = `${join(folder, "bin")}:${process.env.PATH}`;
+      const flags = ["--workers.max=5", "--workers.gpu=2"];
+      const environment = { ...small.environment, PATH };
+      const ended = await runSluice(["run", "job.yaml", ...flags], folder, environment);
+      expect(ended, ended.stderr).toMatchObject({ code: 0 });
+      expect(ended.stderr).toContain("slurm takes at most 2 workers at once here: 5 are asked for");
+      const jobs = small.command("scontrol", "--oneliner", "show", "job").trim().split("\n");
+      expect(jobs.map((job) => /TresPerNode=(\S+)/.exec(job)?.[1])).toEqual([
+        "gres:gpu:2",
+        "gres:gpu:2",
+      ]);
+      // Each node has two GPUs: two such workers are never on one.
+      const nodes = jobs.map((job) => / NodeList=(\S+)/.exec(job)?.[1]);
+      expect(new Set(nodes).size).toBe(2);
+    } finally {
+      await small.stop();
+    }
+  });
+
+  it("passes on why Slurm refuses a job", async () => {
+    const { call } = login(10, "slurm: { shared: true, partition: nowhere }");
+    const ended = await call("run", "job.yaml");
+    expect(ended).toMatchObject({ code: 69 });
+    expect(ended.stderr).toMatch(/SCHEDULER_REFUSED.*sbatch: .*[Ii]nvalid partition/);
+  });
+});

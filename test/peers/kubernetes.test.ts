@@ -1,0 +1,203 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { missingKubernetes } from "../../scripts/kubernetes.ts";
+import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { KubernetesCluster, missingImage } from "../kubernetes-cluster.ts";
+import { scratchFolder } from "../run/whole-run.ts";
+
+const missing = missingKubernetes();
+let cluster: KubernetesCluster;
+
+beforeAll(async () => {
+  if (missing === undefined) cluster = await KubernetesCluster.start();
+});
+afterAll(() => cluster?.stop());
+
+/** What a person does who mounts the folder of a claim that pods mount too. */
+function person(rows: number, more = "") {
+  const folder = scratchFolder();
+  const lines = Array.from({ length: rows }, (_, row) => `{"id":"r${row}","text":"row ${row}"}\n`);
+  writeFileSync(join(folder, "rows.jsonl"), lines.join(""));
+  const job = `input: { path: rows.jsonl, id: id }
+shard: { rows: 5 }
+model: { engine: fake, latencyMs: 100, capacity: 1 }
+prompt: "Say {{ text }}"
+output: { path: out }
+backend: kubernetes
+workers: { max: 2 }
+kubernetes:
+  image: sluice
+  volumes: [{ path: ${folder}, claim: shared }]
+  ${more}
+`;
+  writeFileSync(join(folder, "job.yaml"), job);
+  const call = (...parameters: string[]) => runSluice(parameters, folder, cluster.environment);
+  const status = async () =>
+    JSON.parse((await call("status", "out", "--json", "--workers")).stdout || "{}");
+  return {
+    ...{ folder, call, status },
+    start: (...parameters: string[]) => startSluice(parameters, folder, cluster.environment),
+    answered: async () => {
+      const { rows } = await status();
+      return (rows?.answered ?? 0) + (rows?.journaled ?? 0);
+    },
+    submissions: () =>
+      readdirSync(join(folder, "out/_sluice/submissions"))
+        .sort()
+        .map((name) =>
+          JSON.parse(readFileSync(join(folder, "out/_sluice/submissions", name), "utf8")),
+        ),
+    async expectWhole() {
+      const { stdout } = await call("results", "out");
+      const ids = stdout.trimEnd().split("\n");
+      expect(ids.map((line) => JSON.parse(line).id)).toEqual(
+        Array.from({ length: rows }, (_, row) => `r${row}`),
+      );
+      expect(await call("verify", "out")).toMatchObject({ code: 0 });
+    },
+  };
+}
+
+const summaryOf = ({ stdout }: { stdout: string }) =>
+  JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
+
+describe("backend kubernetes", () => {
+  beforeEach((context) => context.skip(missing !== undefined, missing));
+
+  it("runs a job as pods: each row once, and all that tell of it agree", async () => {
+    const { folder, call, status, submissions, expectWhole } = person(40);
+    const rendered = await call("render", "job.yaml");
+    const ended = await call("run", "job.yaml");
+    expect(ended, ended.stderr).toMatchObject({ code: 0 });
+    const [submission] = submissions();
+    expect(submission).toMatchObject({ scheduler: "kubernetes", takers: 2, shares: "0-1" });
+    expect(submission.sent).toBe(rendered.stdout);
+    expect(submission.id).toMatch(/^default\/sluice-out-/);
+    const rows = { total: 40, answered: 40, failed: 0 };
+    expect(summaryOf(ended)).toMatchObject({ status: "SUCCESS", sealed: true, rows });
+    const manifest = JSON.parse(readFileSync(join(folder, "out/_manifest.json"), "utf8"));
+    expect(manifest.rows).toMatchObject(rows);
+    expect(manifest.usage.completionTokens).toBe(summaryOf(ended).total_tokens_generated);
+    const told = await status();
+    expect(told).toMatchObject({ state: "successful", rows });
+    const name = submission.id.split("/")[1];
+    const places = told.workerList.map(({ scheduler }: { scheduler: string }) => scheduler).sort();
+    expect(places).toEqual([
+      expect.stringMatching(`^kubernetes ${name}-0-\\w+ 0$`),
+      expect.stringMatching(`^kubernetes ${name}-1-\\w+ 1$`),
+    ]);
+    const logs = await call("logs", "out", "--share", "1");
+    expect(logs.stdout).toMatch(new RegExp(`==> default/${name}-1-\\w+ <==\nrun .* tasks`));
+    expect(logs.stdout).not.toContain(`${name}-0-`);
+    await expectWhole();
+  });
+
+  it("is canceled in the cluster as well, and starts only what is missing", async () => {
+    const { call, start, answered, status, submissions, expectWhole } = person(400);
+    const running = start("run", "job.yaml");
+    await cluster.until(async () => (await answered()) >= 10);
+    expect(await call("cancel", "out")).toMatchObject({ code: 0 });
+    const ended = await running.ended;
+    expect(ended).toMatchObject({ code: 75 });
+    expect(summaryOf(ended)).toMatchObject({ status: "CANCELED", sealed: false });
+    expect(await status()).toMatchObject({ state: "canceled" });
+    const [{ id }] = submissions();
+    const isGone = async () =>
+      !(await cluster.kubectl("get", "jobs", "-A")).includes(id.split("/")[1]);
+    await cluster.until(isGone);
+    const again = await call("run", "job.yaml");
+    expect(again, again.stderr).toMatchObject({ code: 0 });
+    expect(summaryOf(again).rows.resumed).toBe(summaryOf(ended).rows.answered);
+    expect(submissions()).toHaveLength(2);
+    await expectWhole();
+  });
+
+  it("goes on where a worker, a node and the coordinator die", async () => {
+    const other = await KubernetesCluster.start(["m1", "m2", "m3"]);
+    try {
+      const { folder, submissions, expectWhole } = person(400);
+      const environment = other.environment;
+      const first = startSluice(["run", "job.yaml"], folder, environment);
+      await other.until(() => other.processesOn("m1").size + other.processesOn("m2").size >= 2);
+      await other.until(() => /[1-9]\d*\/400/.test(first.stderr()));
+      // A worker: its pod fails, and another one comes.
+      const [pid] = [...other.processesOn("m1").values(), ...other.processesOn("m2").values()];
+      process.kill(-pid!, "SIGKILL");
+      first.killGroup("SIGKILL");
+      const second = startSluice(["run", "job.yaml"], folder, environment);
+      await other.until(() => second.stderr().includes("there already, as kubernetes default/"));
+      const node = ["m1", "m2", "m3"].find((name) => other.processesOn(name).size > 0)!;
+      const startMs = performance.now();
+      await other.loseNode(node);
+      await other.until(() => {
+        const rest = ["m1", "m2", "m3"].filter((name) => name !== node);
+        return rest.reduce((sum, name) => sum + other.processesOn(name).size, 0) >= 1;
+      });
+      console.log(`a worker elsewhere after ${Math.round(performance.now() - startMs)} ms`);
+      const ended = await second.ended;
+      expect(ended, ended.stderr).toMatchObject({ code: 0 });
+      expect(submissions()).toHaveLength(1);
+      await expectWhole();
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it("says why workers wait, and what cannot work", async () => {
+    const image = person(10, "");
+    const job = readFileSync(join(image.folder, "job.yaml"), "utf8");
+    writeFileSync(
+      join(image.folder, "job.yaml"),
+      job.replace("image: sluice", `image: ${missingImage}`),
+    );
+    const waiting = image.start("run", "job.yaml");
+    await cluster.until(() => waiting.stderr().includes("waits: ErrImagePull: not found"));
+    waiting.kill("SIGTERM");
+    expect(await waiting.ended).toMatchObject({ code: 143 });
+    const place = person(10, "nodeSelector: { kubernetes.io/hostname: n9 }");
+    const unplaced = place.start("run", "job.yaml");
+    await cluster.until(() => unplaced.stderr().includes("waits: Unschedulable: 0/2 nodes"));
+    unplaced.kill("SIGTERM");
+    await unplaced.ended;
+    const { folder } = person(10);
+    const refused = await runSluice(["run", "job.yaml"], folder, cluster.strangerEnvironment);
+    expect(refused).toMatchObject({ code: 69 });
+    expect(refused.stderr).toContain("SCHEDULER_REFUSED");
+    expect(readdirSync(folder)).not.toContain("out");
+    const without = await runSluice(["run", "job.yaml"], folder, { PATH: "/nowhere" });
+    expect(without).toMatchObject({ code: 69 });
+    expect(without.stderr).toContain("kubectl is not on PATH");
+    const unseen = scratchFolder();
+    mkdirSync(join(unseen, "in"));
+    const flags = ["--output", join(unseen, "out")];
+    const elsewhere = await runSluice(["run", "job.yaml", ...flags], folder, cluster.environment);
+    expect(elsewhere).toMatchObject({ code: 64 });
+    expect(elsewhere.stderr).toContain("DIRECTORY_NOT_SHARED");
+  });
+
+  it("is accepted with every key, and refused with an unknown one", async () => {
+    const { folder, call } = person(
+      10,
+      `namespace: default
+  queue: gpus
+  priorityClass: system-cluster-critical
+  serviceAccount: batch
+  imagePullSecrets: [registry]
+  tolerations: [{ key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }]
+  env: { A: text, B: { secret: s, key: k }, C: { configMap: c, key: k } }
+  envFrom: [{ secret: s }, { configMap: c }]
+  retries: 0
+  gracePeriodSeconds: 100
+  keepSeconds: 60`,
+    );
+    const { stdout } = await call("render", "job.yaml", "--workers.cpu=2", "--workers.memory=1G");
+    const file = join(folder, "job-of-it.yaml");
+    const create = () =>
+      cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", file);
+    writeFileSync(file, stdout);
+    expect(await create()).toContain("created (server dry run)");
+    writeFileSync(file, stdout.replace("  completions:", "  complications: 1\n  completions:"));
+    await expect(create()).rejects.toThrow("unknown field");
+  });
+});

@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { bookings, fleetSchema, mountOf, storePlace } from "../../../src/run/fleet/fleet-schema.ts";
+
+const bookingsOf = (given: object) => bookings(fleetSchema.parse(given));
+
+describe("bookings", () => {
+  it("give each program a worker, and let small ones share one", () => {
+    expect(bookingsOf({})).toEqual({ instances: 1, workers: { max: 10, cpu: 1 } });
+    expect(bookingsOf({ cpu: 24, memory: "120G", gpu: "l40s:1", maxScale: 1 })).toEqual({
+      instances: 1,
+      workers: { max: 1, cpu: 24, memory: "120G", gpu: "l40s:1" },
+    });
+    expect(bookingsOf({ cpu: 0.25, maxScale: 10 })).toEqual({
+      instances: 4,
+      workers: { max: 3, cpu: 1 },
+    });
+    expect(bookingsOf({ cpu: 0.25, memory: "1.5G", maxScale: 10 })).toEqual({
+      instances: 1,
+      workers: { max: 10, cpu: 0.25, memory: "1.5G" },
+    });
+    // No more than are wanted side by side.
+    expect(bookingsOf({ cpu: 0.1, maxScale: 3 })).toMatchObject({
+      instances: 3,
+      workers: { max: 1, cpu: expect.closeTo(0.3) },
+    });
+    expect(bookingsOf({ cpu: 4, memory: "1.5G", gpu: "h100:0.5", maxScale: 8 })).toEqual({
+      instances: 2,
+      workers: { max: 4, cpu: 8, memory: "3G", gpu: "h100:1" },
+    });
+    expect(bookingsOf({ gpu: "l40s:2" }).workers.gpu).toBe("l40s:2");
+  });
+});
+
+describe("places in stores", () => {
+  const stores = { input: "s3://bucket/base/", local: "/data" };
+
+  it("are a store with a prefix, or written out", () => {
+    const places = {
+      "input:/recipes/": { store: "input", location: "s3://bucket/base/recipes" },
+      "input:recipes": { store: "input", location: "s3://bucket/base/recipes" },
+      "input:": { store: "input", location: "s3://bucket/base/" },
+      local: { store: "local", location: "/data" },
+      "s3://other/x": { location: "s3://other/x" },
+      "./folder": { location: "./folder" },
+      "/folder:1": { location: "/folder:1" },
+    };
+    for (const [text, place] of Object.entries(places)) {
+      expect(storePlace(text, stores, "--tasks-from"), text).toEqual(place);
+    }
+    expect(() => storePlace("inptu:/x", stores, "--tasks-from")).toThrow(
+      expect.objectContaining({ hint: "did you mean input?" }),
+    );
+  });
+
+  it("have a path where programs find them", () => {
+    expect(mountOf("/in/deep=input:/a=b", stores)).toEqual({
+      ...{ path: "/in/deep", store: "input", location: "s3://bucket/base/a=b" },
+    });
+    for (const text of ["in=input:/", "/=input:/", "/in/=input:/", "/in", "/in="]) {
+      expect(() => mountOf(text, stores), text).toThrow("is not /PATH=STORE:/PREFIX");
+    }
+  });
+});

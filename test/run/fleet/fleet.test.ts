@@ -1,0 +1,106 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { addToFleet, createFleet, fleetsAt, openFleet } from "../../../src/run/fleet/fleet.ts";
+import { fleetSchema } from "../../../src/run/fleet/fleet-schema.ts";
+import type { JobSpec } from "../../../src/run/job/schema.ts";
+import { openOrPlan } from "../../../src/run/plan/open-run.ts";
+import { dependenciesOf, scratchFolder } from "../whole-run.ts";
+
+function fleetsIn(folder: string) {
+  const dependencies = dependenciesOf();
+  const root = join(folder, "fleets");
+  const planned: JobSpec[] = [];
+  const request = (spec: object, job = {}) => ({
+    ...{ root, spec: fleetSchema.parse(spec), stores: {}, job, workingDirectory: folder },
+    async plan(given: JobSpec) {
+      planned.push(given);
+      if (given.backend !== "local") return;
+      await openOrPlan(given, dependencies, {
+        ...{ overwrite: false, fork: false, workersFor: () => 1, onEvent() {} },
+      });
+    },
+  });
+  return {
+    ...{ dependencies, root, planned, request },
+    create: (spec: object, job = {}) => createFleet(request(spec, job), dependencies),
+  };
+}
+
+describe("a fleet", () => {
+  it("is an ordinary job: a command a row, a row a task", async () => {
+    const folder = scratchFolder();
+    const { create, planned } = fleetsIn(folder);
+    const fleet = await create({ name: "f", count: 3, command: ["ls"], cpu: 2, retries: 1 });
+    expect(planned).toMatchObject([
+      {
+        ...{ name: "f", shard: { rows: 1 }, retries: { maxAttempts: 2 } },
+        workers: { max: 10, cpu: 2 },
+        model: { engine: "program", command: ["ls"], array: { count: 3, min: 0, max: 2 } },
+        output: { path: join(folder, "fleets/f/runs/000001"), field: "result" },
+      },
+    ]);
+    const [batch] = fleet.batches;
+    const rows = readFileSync(join(folder, "fleets/f", batch!.commands), "utf8")
+      .trim()
+      .split("\n");
+    expect(rows.map((row) => JSON.parse(row))).toEqual([
+      { idx: "0", id: expect.any(String) },
+      { idx: "1", id: expect.any(String) },
+      { idx: "2", id: expect.any(String) },
+    ]);
+  });
+
+  it("is found by name and by id", async () => {
+    const { create, root, dependencies } = fleetsIn(scratchFolder());
+    const { record } = await create({ count: 1, command: "ls" });
+    expect(record.name).toBe(`fleet-${record.id.slice(0, 8)}-1`);
+    const found = [
+      await openFleet(root, { id: record.id }, dependencies),
+      await openFleet(root, { name: record.name }, dependencies),
+    ];
+    for await (const fleet of fleetsAt(root, dependencies)) found.push(fleet);
+    expect(found.map((fleet) => fleet.record)).toEqual([record, record, record]);
+    await expect(openFleet(root, { id: "x" }, dependencies)).rejects.toMatchObject({
+      ...{ code: "NOT_A_RUN", hint: expect.stringContaining("sluice fleet list") },
+    });
+  });
+
+  it("gets each index once, though two calls add tasks at the same moment", async () => {
+    const { create, request, planned, dependencies } = fleetsIn(scratchFolder());
+    const fleet = await create({ name: "f", count: 2, command: "ls" });
+    const add = () => addToFleet(fleet, request({ count: 3 }), dependencies);
+    const grown = await Promise.all([add(), add()]);
+    expect(Math.max(...grown.map(({ batches }) => batches.length))).toBe(3);
+    expect(planned.map(({ model }) => "array" in model && model.array)).toEqual([
+      { count: 2, min: 0, max: 1 },
+      { count: 5, min: 0, max: 4 },
+      { count: 8, min: 0, max: 7 },
+    ]);
+  });
+
+  it("has its image brought by a backend whose workers run in images", async () => {
+    const { create, planned } = fleetsIn(scratchFolder());
+    const spec = { count: 1, image: "example/tool:1", registrySecret: "pull", env: { A: "1" } };
+    await create({ ...spec, name: "a" }, { backend: "kubernetes" });
+    await create(
+      { ...spec, name: "b" },
+      { backend: "code-engine", codeEngine: { stateStore: "state", subnetPool: "pool" } },
+    );
+    await create(
+      { ...spec, name: "c" },
+      { backend: "kubernetes", kubernetes: { image: "example/own:2" } },
+    );
+    const [kubernetes, codeEngine, own] = planned;
+    expect(kubernetes).toMatchObject({
+      kubernetes: { image: "example/tool:1", imagePullSecrets: ["pull"] },
+      env: { A: "1", SLUICE_INSIDE_IMAGE: "example/tool:1" },
+    });
+    expect(codeEngine!.codeEngine).toMatchObject({
+      ...{ image: "example/tool:1", registrySecret: "pull", stateStore: "state" },
+    });
+    // Workers in another image start containers.
+    expect(own!.env).toEqual({ A: "1" });
+    expect(own!.kubernetes).toMatchObject({ image: "example/own:2", imagePullSecrets: ["pull"] });
+  });
+});
