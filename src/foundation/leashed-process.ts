@@ -47,16 +47,19 @@ export interface LeashedProcess {
 /**
  * A shell that stays beside the program, in the same process group. Descriptor 3 is the leash. A
  * line on the leash names a signal for the program. The end of the leash, which comes when this
- * process dies in any way, kills the group. The program's exit status comes back on the leash,
- * since the group is killed after the program too: a child of it may hold the output open for ever.
- * A scheduler may send signals to every process: only the program obeys them.
+ * process dies in any way, kills the group. A second shell reads the leash and a third one waits
+ * for the end of the second: no single death among them leaves a program without a leash. The
+ * program's exit status comes back on the leash, since the group is killed after the program too: a
+ * child of it may hold the output open for ever. A scheduler may send signals to every process: only
+ * the program obeys them.
  */
 const keeper = `
 trap "" TERM HUP INT
 exec 5<&0 </dev/null
 { trap - TERM HUP INT; exec "$@"; } <&5 3<&- 5<&- & program=$!
 exec 5<&- 4<&- >/dev/null 2>&1
-{ while read -r signal; do kill -"$signal" "$program"; done <&3; kill -KILL 0; } 2>/dev/null &
+{ while read -r signal; do kill -"$signal" "$program"; done <&3; kill -KILL 0; } 2>/dev/null |
+  { exec 3<&-; read -r none; kill -KILL 0; } &
 wait "$program"
 echo "$?" >&3
 kill -KILL 0`;

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
@@ -18,6 +19,19 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+/** The processes of a group, in the order of their starts. */
+function groupOf(leader: number): number[] {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const group = (pid: string) => {
+    try {
+      return readFileSync(`/proc/${pid}/stat`, "utf8").split(" ")[4];
+    } catch {
+      return "";
+    }
+  };
+  return pids.filter((pid) => group(pid) === String(leader)).map(Number);
 }
 
 /** Waits until the processes are gone; what never ends runs into the test's limit. */
@@ -56,6 +70,21 @@ describe("startLeashed", () => {
     process.kill(program.pid!, "SIGKILL");
     expect(await program.ended).toEqual({ how: "signal SIGKILL", code: null });
     await untilGone(pidsIn(line));
+  });
+
+  it("ends the program and its children whichever shell beside it is killed", async (context) => {
+    context.skip(process.platform !== "linux", "the shells of a group are found in /proc");
+    const endWithout = async (at: number) => {
+      const program = node(stubborn);
+      const pids = pidsIn((await once(program.stdout, "data"))[0]);
+      const shells = groupOf(program.pid!).filter((pid) => !pids.includes(pid));
+      expect(shells).toHaveLength(3);
+      process.kill(shells[at]!, "SIGKILL");
+      program.kill();
+      expect((await program.ended).how).toBe("signal SIGKILL");
+      await untilGone(pids);
+    };
+    await Promise.all([0, 1, 2].map(endWithout));
   });
 
   it("says which signal ended it, and why it could not be started", async () => {
