@@ -32,13 +32,15 @@ export async function openScheduled(
 ): Promise<ScheduledRun> {
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
-  const { backend } = (await leadingCoordinator(storage))?.job ?? plan.job;
+  const job = (await leadingCoordinator(storage))?.job ?? plan.job;
+  const { backend } = job;
   const context = backendContext(surroundings, dependencies.logger);
   const { scheduled } = openBackends(context).of({ backend });
   return {
     ...{ location, dependencies, backend, scheduled },
     submitted: async () => ({
       location: location.directory,
+      job,
       submissions: await submissionsTo(storage, backend),
     }),
   };

@@ -8,6 +8,7 @@ import { SkyClient } from "../../src/backends/sky/client.ts";
 import { skyNameOf } from "../../src/backends/sky/render.ts";
 import { parseWorkers } from "../../src/backends/sky/states.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
+import { jobSchema } from "../../src/run/job/schema.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { sluiceProgram } from "../sluice-program.ts";
@@ -15,6 +16,14 @@ import { sluiceProgram } from "../sluice-program.ts";
 const peer = findPeer("skypilot");
 const missing = peer === undefined ? "no SkyPilot: npm run peers -- sky installs it" : undefined;
 const python = join(peer ?? "", "environment/bin/python");
+
+const job = jobSchema.parse({
+  input: "s3://bucket/in.jsonl",
+  model: { engine: "fake" },
+  prompt: "{{ text }}",
+  output: { path: "s3://bucket/out" },
+  ...{ backend: "sky", workers: { max: 3 } },
+});
 
 /** The task of a job, as it would be launched. */
 async function rendered(more: string, flags: string[] = [], environment = {}) {
@@ -139,7 +148,7 @@ describe("the driver of SkyPilot's client", () => {
     await client.cancel([name]);
     const { signal } = new AbortController();
     const reading = { follow: false, signal, write: async () => {} };
-    await client.logs({ location, submissions: [] }, reading);
+    await client.logs({ location, job, submissions: [] }, reading);
     const calls = readFileSync(join(folder, "calls"), "utf8").trim();
     const verbs = calls.split("\n").map((line) => JSON.parse(line)[1]);
     expect(verbs).toEqual(["launch", "queue", "cancel", "queue", "logs"]);
@@ -177,7 +186,7 @@ print(json.dumps([job.model_dump(mode="json") for job in jobs]))`;
     const environment = withSky(folder, `exec '${python}' -m sky.client.cli.command "$@"`);
     const client = new SkyClient({ clock: systemClock, environment });
     try {
-      expect(await client.look({ location: "s3://bucket/out", submissions: [] })).toEqual([]);
+      expect(await client.look({ location: "s3://bucket/out", job, submissions: [] })).toEqual([]);
       await client.cancel(["sluice-aa-b-1"]);
     } finally {
       execFileSync(join(folder, "bin/sky"), ["api", "stop"], { env: environment, stdio: "pipe" });

@@ -1,9 +1,6 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { jsonAnswer, type ProgramOptions, runProgram } from "../joining/programs.ts";
+import { jsonAnswer, type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
 import type { Rendered, Scheduler, ShareState, SubmittedRun } from "../joining/scheduler.ts";
 import { fleetNameOf } from "./render.ts";
 import { type ListedFleet, type ListedTask, stateOf } from "./states.ts";
@@ -33,23 +30,19 @@ export class CodeEngineClient implements Omit<Scheduler, "name" | "render" | "ch
   }
 
   /** @returns the fleet's name, which workers see too. */
-  async submit({ text, file, command }: Rendered): Promise<string> {
-    const folder = await mkdtemp(join(tmpdir(), "sluice-fleet-"));
-    try {
-      const path = join(folder, file);
-      await writeFile(path, text);
-      // Names of fleets are unique in a project, and a canceled fleet keeps its name.
-      const at = command.indexOf("--name") + 1;
-      const name = `${command[at]}-${this.#clock.now().toString(36)}`;
+  async submit(rendered: Rendered): Promise<string> {
+    const { file, command } = rendered;
+    // Names of fleets are unique in a project, and a canceled fleet keeps its name.
+    const at = command.indexOf("--name") + 1;
+    const name = `${command[at]}-${this.#clock.now().toString(36)}`;
+    const options = { ...this.#programs, timeoutMs: createTimeoutMs };
+    await withSentFile(rendered, (path) => {
       const words = command.map((word, index) =>
         word === file ? path : index === at ? name : word,
       );
-      const options = { ...this.#programs, timeoutMs: createTimeoutMs };
-      await runProgram(words[0]!, words.slice(1), options);
-      return name;
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
+      return runProgram(words[0]!, words.slice(1), options);
+    });
+    return name;
   }
 
   async look({ location, submissions }: SubmittedRun): Promise<ShareState[]> {

@@ -1,6 +1,7 @@
-import { createHash } from "node:crypto";
 import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
+import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { Rendered, ShareWork } from "../joining/scheduler.ts";
 
@@ -90,7 +91,7 @@ function bookingOf({ gpu, cpu, memory }: JobSpec["workers"], profile: string) {
   const gigabytes = memory === undefined ? undefined : gigabytesOf(memory);
   const machine = gpu === undefined ? undefined : profileOf(profile);
   if (!machine?.gpus) return { cpu, gigabytes };
-  const part = Math.min(1, gpuCountOf(gpu!) / machine.gpus);
+  const part = Math.min(1, (gpuRequest(gpu!).count ?? 1) / machine.gpus);
   return {
     cpu: cpu ?? Math.max(1, Math.floor(machine.cores * part)),
     gigabytes: gigabytes ?? Math.max(1, Math.floor(machine.gigabytes * part)),
@@ -98,11 +99,10 @@ function bookingOf({ gpu, cpu, memory }: JobSpec["workers"], profile: string) {
 }
 
 const gigabytesOf = (memory: string) => Math.ceil(parseMemory(memory) / 2 ** 30);
-const gpuCountOf = (gpu: string) => Number(gpu.split(":")[1] ?? 1);
 
 /** By its beginning, the fleets of a run are found. */
 export function fleetNameOf(location: string): string {
-  return `sluice-${createHash("sha256").update(location).digest("hex").slice(0, 12)}`;
+  return `sluice-${sha256Hex(location).slice(0, 12)}`;
 }
 
 /**
@@ -118,7 +118,8 @@ export function workerProfileFor({
   memory,
 }: Pick<JobSpec["workers"], "gpu" | "cpu" | "memory">): string {
   const gigabytes = memory === undefined ? 1 : gigabytesOf(memory);
-  const [kind] = (gpu ?? "").toLowerCase().split(":");
+  const { kind, count = 1 } = gpu === undefined ? {} : gpuRequest(gpu);
+  const isOfKind = (it: Profile) => kind === undefined || it.kind === kind.toLowerCase();
   const fits = (it: Profile) => it.cores >= cpu && it.gigabytes >= gigabytes;
   const offered =
     gpu === undefined
@@ -128,7 +129,7 @@ export function workerProfileFor({
               profileOf(`${family}-${cores}x${cores * gigabytesPerCore}`)!,
           ),
         )
-      : gpuProfiles.filter((it) => it.kind === kind && it.gpus >= gpuCountOf(gpu));
+      : gpuProfiles.filter((it) => isOfKind(it) && it.gpus >= count);
   const fitting = offered
     .filter(fits)
     .sort((a, b) => a.gpus - b.gpus || a.cores - b.cores || a.gigabytes - b.gigabytes);

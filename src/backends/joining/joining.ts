@@ -210,10 +210,10 @@ class ShareWorkers implements Placement {
   }
 
   async #look(): Promise<ShareState[]> {
-    const { context, location } = this.#run;
+    const { context, location, job } = this.#run;
     const submissions = await submissionsTo(context.storage, this.#scheduler.name);
     const startMs = context.clock.monotonic();
-    const seen = await this.#scheduler.look({ location, submissions });
+    const seen = await this.#scheduler.look({ location, job, submissions });
     const nowMs = context.clock.monotonic();
     this.#nextLookMs = nowMs + Math.max(lookIntervalMs, (nowMs - startMs) / maxLookShare);
     return seen;

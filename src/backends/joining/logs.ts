@@ -2,16 +2,24 @@ import { type Clock, sleep } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { LogOptions } from "./scheduler.ts";
 
-/** The log of a worker, which the scheduler gives as a whole. */
+/** The log of a worker. */
 export interface WorkerLog {
   name: string;
-  share: number;
-  read(): Promise<string>;
+  /** What it has from this byte on. */
+  readFrom(offset: number): AsyncIterable<Uint8Array>;
 }
+
+/** A log that its scheduler gives as a whole only. */
+export const wholeLog = (name: string, read: () => Promise<string>): WorkerLog => ({
+  name,
+  async *readFrom(offset) {
+    yield Buffer.from(await read()).subarray(offset);
+  },
+});
 
 /** Writes logs one after another, and then what is new in them. */
 export async function writeLogs(
-  { share, follow, signal, write }: LogOptions,
+  { follow, signal, write }: Omit<LogOptions, "share">,
   clock: Clock,
   find: () => Promise<readonly WorkerLog[]>,
   followIntervalMs = 2000,
@@ -20,14 +28,15 @@ export async function writeLogs(
   let shown: string | undefined;
   for (;;) {
     for (const log of await find()) {
-      if (share !== undefined && log.share !== share) continue;
-      const bytes = Buffer.from(await log.read());
-      const from = written.get(log.name) ?? 0;
-      if (bytes.length <= from) continue;
-      written.set(log.name, bytes.length);
-      if (log.name !== shown) await write(Buffer.from(`==> ${log.name} <==\n`));
-      shown = log.name;
-      await write(bytes.subarray(from));
+      let offset = written.get(log.name) ?? 0;
+      for await (const bytes of log.readFrom(offset)) {
+        if (bytes.length === 0) continue;
+        if (log.name !== shown) await write(Buffer.from(`==> ${log.name} <==\n`));
+        shown = log.name;
+        await write(bytes);
+        offset += bytes.length;
+        written.set(log.name, offset);
+      }
     }
     if (!follow && written.size === 0) {
       throw new SluiceError("NOT_FOUND", "no worker has a log, or it is not kept any more");

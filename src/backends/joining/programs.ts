@@ -1,6 +1,10 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CommandResult, runCommand, type Spawn } from "../../foundation/subprocess.ts";
 import type { Environment } from "../context.ts";
+import type { Rendered } from "./scheduler.ts";
 
 /** A busy scheduler answers late; a hung one never. */
 const callTimeoutMs = 60_000;
@@ -55,6 +59,21 @@ export async function runProgram(
   const result = await callProgram(program, args, options);
   if (result.code === 0) return result.stdout;
   throw refusal(program, result);
+}
+
+/** Calls a program that reads a rendered document from a file, which is removed afterwards. */
+export async function withSentFile<Result>(
+  { text, file }: Pick<Rendered, "text" | "file">,
+  send: (path: string) => Promise<Result>,
+): Promise<Result> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-send-"));
+  try {
+    const path = join(folder, file);
+    await writeFile(path, text);
+    return await send(path);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }
 
 /** A failed call, with the program's own last words. */

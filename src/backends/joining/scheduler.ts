@@ -47,6 +47,8 @@ export interface ShareState {
 /** A run, as drivers find its workers. */
 export interface SubmittedRun {
   location: string;
+  /** The job of its last call. */
+  job: JobSpec;
   /** What was recorded of its submissions, in order. */
   submissions: readonly Pick<Submission, "id" | "shares">[];
 }

@@ -1,10 +1,7 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Clock } from "../../foundation/clock.ts";
 import type { Environment } from "../context.ts";
-import { writeLogs } from "../joining/logs.ts";
-import { type ProgramOptions, runProgram } from "../joining/programs.ts";
+import { wholeLog, writeLogs } from "../joining/logs.ts";
+import { type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
 import type { LogOptions, Rendered, Scheduler, SubmittedRun } from "../joining/scheduler.ts";
 import { containerName, runLabel, runLabelOf } from "./render.ts";
 import { type KubernetesWorker, parseWorkers } from "./states.ts";
@@ -36,20 +33,27 @@ export class KubernetesClient implements Omit<Scheduler, "name" | "render" | "ch
     await this.#kubectl("auth", "can-i", "create", "jobs", "--quiet", ...place);
   }
 
-  async submit({ text, file }: Rendered): Promise<string> {
-    const folder = await mkdtemp(join(tmpdir(), "sluice-kubectl-"));
-    try {
-      const path = join(folder, file);
-      await writeFile(path, text);
-      const { metadata } = JSON.parse(await this.#kubectl("create", "-f", path, "-o", "json"));
-      return `${metadata.namespace}/${metadata.name}`;
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
+  async submit(rendered: Rendered): Promise<string> {
+    const text = await withSentFile(rendered, (path) =>
+      this.#kubectl("create", "-f", path, "-o", "json"),
+    );
+    const { metadata } = JSON.parse(text);
+    return `${metadata.namespace}/${metadata.name}`;
   }
 
-  look(run: SubmittedRun): Promise<KubernetesWorker[]> {
-    return this.#workersOf(run);
+  /** Those in the namespaces of recorded jobs, and in the one that the job names. */
+  async look({ location, submissions, job }: SubmittedRun): Promise<KubernetesWorker[]> {
+    const selector = `${runLabel}=${runLabelOf(location)}`;
+    const about = ["jobs,pods", "--selector", selector, "-o", "json"];
+    const namespaces = new Set(byNamespace(submissions.map(({ id }) => id)).keys());
+    const named = job.kubernetes?.namespace;
+    if (named !== undefined) namespaces.add(named);
+    // A job without a namespace goes to the one that kubectl is set to; its record names that.
+    const wheres = namespaces.size === 0 ? [[]] : [...namespaces].map(place);
+    const texts = await Promise.all(
+      wheres.map((where) => this.#kubectl("get", ...about, ...where)),
+    );
+    return texts.flatMap(parseWorkers);
   }
 
   /** With time for workers to write: jobs stay until their pods are gone. */
@@ -62,9 +66,10 @@ export class KubernetesClient implements Omit<Scheduler, "name" | "render" | "ch
 
   logs(run: SubmittedRun, options: LogOptions): Promise<void> {
     return writeLogs(options, this.#clock, async () =>
-      (await this.#workersOf(run)).flatMap(({ pod, share }) =>
-        pod === undefined ? [] : { name: pod, share, read: () => this.#logOf(pod) },
-      ),
+      (await this.look(run)).flatMap(({ pod, share }) => {
+        const isAsked = options.share === undefined || options.share === share;
+        return isAsked && pod !== undefined ? wholeLog(pod, () => this.#logOf(pod)) : [];
+      }),
     );
   }
 
@@ -73,22 +78,6 @@ export class KubernetesClient implements Omit<Scheduler, "name" | "render" | "ch
     const [namespace, name] = pod.split("/");
     const about = ["--container", containerName];
     return this.#kubectl("logs", name!, ...place(namespace!), ...about).catch(() => "");
-  }
-
-  /** Those in the namespaces of recorded jobs, and in the one that kubectl is set to. */
-  async #workersOf({ location, submissions }: SubmittedRun): Promise<KubernetesWorker[]> {
-    const selector = `${runLabel}=${runLabelOf(location)}`;
-    const found = new Map<string, KubernetesWorker>();
-    const ids = submissions.map(({ id }) => id);
-    for (const namespace of [undefined, ...byNamespace(ids).keys()]) {
-      const where = namespace === undefined ? [] : place(namespace);
-      const about = ["jobs,pods", "--selector", selector, "-o", "json"];
-      const text = await this.#kubectl("get", ...about, ...where);
-      for (const worker of parseWorkers(text)) {
-        found.set(`${worker.submission} ${worker.share}`, worker);
-      }
-    }
-    return [...found.values()];
   }
 
   #kubectl(...args: string[]): Promise<string> {

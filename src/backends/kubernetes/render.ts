@@ -1,8 +1,9 @@
-import { createHash } from "node:crypto";
 import { describeEngine } from "../../engines/registry.ts";
 import { exitCodes } from "../../foundation/error-table.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
+import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { Rendered, ShareWork } from "../joining/scheduler.ts";
 import { workerScript } from "../joining/worker-script.ts";
@@ -30,7 +31,7 @@ const finalCodes = [
 
 /** Label of a run: places may have signs and lengths that labels may not. */
 export function runLabelOf(location: string): string {
-  return createHash("sha256").update(location).digest("hex").slice(0, 32);
+  return sha256Hex(location).slice(0, 32);
 }
 
 /** The Indexed Job of a run's workers. Fields are in the order in which people read them. */
@@ -147,7 +148,8 @@ function containerOf(work: ShareWork, options: Options) {
 function resourcesOf({ workers, model }: JobSpec, options: Options) {
   const { cpu, memory, gpu } = workers;
   const needed = describeEngine(model).devices?.(model)?.perWorker;
-  const gpus = gpu === undefined ? needed : gpusOf(gpu, needed);
+  // Which kind, `kubernetes.nodeSelector` says.
+  const gpus = gpu === undefined ? needed : (gpuRequest(gpu).count ?? needed ?? 1);
   const bytes = memory && { memory: `${Math.ceil(parseMemory(memory) / 2 ** 20)}Mi` };
   const requests = { ...(cpu !== undefined && { cpu: `${Math.round(cpu * 1000)}m` }), ...bytes };
   const limits = {
@@ -158,12 +160,6 @@ function resourcesOf({ workers, model }: JobSpec, options: Options) {
     ...(Object.keys(requests).length > 0 && { requests }),
     ...(Object.keys(limits).length > 0 && { limits }),
   };
-}
-
-/** The number in `l40s:2` or `2`; which kind, `kubernetes.nodeSelector` says. */
-function gpusOf(gpu: string, needed: number | undefined): number {
-  const count = /(?:^|:)(\d+)$/.exec(gpu.trim())?.[1];
-  return count === undefined ? (needed ?? 1) : Number(count);
 }
 
 function volumeOf({ claim, secret, configMap, hostPath, emptyDir }: Volume, at: number) {

@@ -37,7 +37,7 @@ interface Condition {
 interface ListedJob {
   kind: "Job";
   metadata: Metadata;
-  spec: { completions?: number; suspend?: boolean };
+  spec: { suspend?: boolean };
   status: { completedIndexes?: string; failedIndexes?: string; conditions?: Condition[] };
 }
 

@@ -9,6 +9,7 @@ import {
 } from "../../engines/devices.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { workerEnvironment } from "./worker-process.ts";
 
@@ -83,7 +84,7 @@ export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGrou
     return { groups: [], notices };
   }
   let devices = namedDevices(asked.devices, shown, notices);
-  const { kind, count } = gpuRequest(gpu);
+  const { kind, count } = gpu === undefined ? {} : gpuRequest(gpu);
   if (kind !== undefined) {
     const ofKind = devices.filter(({ name }) => plain(name).includes(plain(kind)));
     if (ofKind.length > 0) devices = ofKind;
@@ -125,14 +126,6 @@ function namedDevices(
   if (found.size === 0) throw new SluiceError("JOB_INVALID", problem, { field: "model.devices" });
   if (missing.length > 0) notices.push(problem);
   return [...found];
-}
-
-/** The parts of `l40s:2`: a name, and the number for each worker. */
-function gpuRequest(text: string | undefined): { kind?: string; count?: number } {
-  if (text === undefined) return {};
-  const match = /^(.*?)(?::(\d+))?$/.exec(text.trim())!;
-  const count = match[2] === undefined ? 1 : Math.max(1, Number(match[2]));
-  return { kind: match[1]!, count };
 }
 
 const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, "");

@@ -2,6 +2,7 @@ import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
 import type { WorkersChoice } from "../../run/dispatch/backend.ts";
+import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { localPlaces } from "../joining/places.ts";
 import type { HostResources, RayNode } from "./bridge.ts";
@@ -21,7 +22,8 @@ export function bookedBy(job: JobSpec, nodes: readonly RayNode[]): HostResources
   const needed = devices?.(model);
   const asked = workers.gpu === undefined ? undefined : gpuRequest(workers.gpu);
   const hasGpus = nodes.some((node) => amount(node, "GPU") > 0);
-  const gpu = asked?.count ?? needed?.perWorker ?? (needed && hasGpus ? 1 : 0);
+  const isWanted = asked !== undefined || (needed !== undefined && hasGpus);
+  const gpu = asked?.count ?? needed?.perWorker ?? (isWanted ? 1 : 0);
   const acceleratorType = ray.acceleratorType ?? acceleratorOf(asked?.kind, nodes);
   // Ray counts cores; it does not hold a worker to them.
   const unasked = usesAllCores && gpu === 0 ? coresOfWorker(nodes) : 1;
@@ -147,13 +149,6 @@ function coresOfWorker(nodes: readonly RayNode[]): number {
 const whole = (count: number) => (count > 1 ? Math.ceil(count) : count);
 
 const amount = ({ resources }: RayNode, name: string) => resources[name] ?? 0;
-
-/** The parts of `l40s:2`, `l40s` or `2`. */
-function gpuRequest(text: string): { kind?: string; count: number } {
-  const [first = "", count] = text.trim().split(":");
-  if (/^\d+$/.test(first)) return { count: Math.max(1, Number(first)) };
-  return { kind: first, count: Math.max(1, Number(count ?? 1) || 1) };
-}
 
 /** Ray's name of a kind of GPU, such as `L40S` for `l40s`. */
 function acceleratorOf(kind: string | undefined, nodes: readonly RayNode[]): string | undefined {

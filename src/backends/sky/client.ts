@@ -1,18 +1,22 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Clock } from "../../foundation/clock.ts";
-import { writeLogs } from "../joining/logs.ts";
+import { wholeLog, writeLogs } from "../joining/logs.ts";
 import {
   callProgram,
   jsonAnswer,
   type ProgramOptions,
   refusal,
   runProgram,
+  withSentFile,
 } from "../joining/programs.ts";
-import type { LogOptions, Rendered, Scheduler, SubmittedRun } from "../joining/scheduler.ts";
+import type {
+  LogOptions,
+  Rendered,
+  Scheduler,
+  ShareState,
+  SubmittedRun,
+} from "../joining/scheduler.ts";
 import { skyNameOf } from "./render.ts";
-import { type ListedJob, parseWorkers, type SkyWorker } from "./states.ts";
+import { type ListedJob, parseWorkers } from "./states.ts";
 
 /** The first launch of an account rents the machine of its controller, and files are sent. */
 const launchTimeoutMs = 1_800_000;
@@ -41,22 +45,18 @@ export class SkyClient implements Omit<Scheduler, "name" | "render" | "check"> {
   }
 
   /** @returns the name of the jobs, of which each submission has its own. */
-  async submit({ text, file, command }: Rendered): Promise<string> {
-    const folder = await mkdtemp(join(tmpdir(), "sluice-sky-"));
+  async submit(rendered: Rendered): Promise<string> {
+    const { file, command } = rendered;
     const name = `${file.replace(/\.yaml$/, "")}-${this.#clock.now().toString(36)}`;
-    try {
-      const path = join(folder, file);
-      await writeFile(path, text);
+    const options = { ...this.#programs, timeoutMs: launchTimeoutMs };
+    await withSentFile(rendered, (path) => {
       const words = command.slice(1).map((word) => (word === file ? path : word));
-      const options = { ...this.#programs, timeoutMs: launchTimeoutMs };
-      await runProgram("sky", [...words, "-n", name], options);
-      return name;
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
+      return runProgram("sky", [...words, "-n", name], options);
+    });
+    return name;
   }
 
-  async look({ location, submissions }: SubmittedRun): Promise<SkyWorker[]> {
+  async look({ location, submissions }: SubmittedRun): Promise<ShareState[]> {
     const prefix = skyNameOf(location).replace(/^(sluice-[0-9a-f]+-).*$/, "$1");
     return parseWorkers(await this.#queue(), prefix, submissions);
   }
@@ -76,10 +76,11 @@ export class SkyClient implements Omit<Scheduler, "name" | "render" | "check"> {
 
   logs(run: SubmittedRun, options: LogOptions): Promise<void> {
     const find = async () =>
-      (await this.look(run)).map(({ id, share }) => ({
-        ...{ name: `job ${id}`, share },
-        read: () => this.#sky("jobs", "logs", "--no-follow", id).catch(() => ""),
-      }));
+      (await this.look(run))
+        .filter(({ share }) => options.share === undefined || options.share === share)
+        .map(({ id }) =>
+          wholeLog(`job ${id}`, () => this.#sky("jobs", "logs", "--no-follow", id).catch(() => "")),
+        );
     return writeLogs(options, this.#clock, find, followIntervalMs);
   }
 

@@ -1,6 +1,7 @@
-import { createHash } from "node:crypto";
 import { describeEngine } from "../../engines/registry.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
+import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { Rendered, ShareWork } from "../joining/scheduler.ts";
 import { workerScript } from "../joining/worker-script.ts";
@@ -67,7 +68,7 @@ export function skyNameOf(location: string, name?: string): string {
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
     .slice(0, 24);
-  const digest = createHash("sha256").update(location).digest("hex").slice(0, 12);
+  const digest = sha256Hex(location).slice(0, 12);
   return `sluice-${digest}-${plain.replace(/^-|-$/g, "") || "run"}`;
 }
 
@@ -169,8 +170,8 @@ export function acceleratorsOf({
   const given = resources?.accelerators ?? workers.gpu ?? measured;
   const needed = describeEngine(model).devices?.(model)?.perWorker ?? 1;
   const kinds = [given].flat().map((kind) => {
-    const [name = "", count] = kind.split(":");
-    return [name, Number(count ?? needed)] as const;
+    const { kind: name = "", count = needed } = gpuRequest(kind);
+    return [name, count] as const;
   });
   return kinds.length === 0 ? undefined : Object.fromEntries(kinds);
 }

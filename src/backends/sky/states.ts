@@ -12,11 +12,6 @@ export interface ListedJob {
   details?: string | null;
 }
 
-/** A worker with the number of its managed job. */
-export interface SkyWorker extends ShareState {
-  job: number;
-}
-
 /**
  * The workers of a run. Jobs of one submission have one name, and numbers in the order of their
  * ranks.
@@ -27,7 +22,7 @@ export function parseWorkers(
   listed: readonly ListedJob[],
   prefix: string,
   submissions: readonly Pick<Submission, "id" | "shares">[],
-): SkyWorker[] {
+): ShareState[] {
   const shares = new Map(submissions.map(({ id, shares }) => [id, shares]));
   const jobs = listed
     .filter(({ job_name }) => job_name?.startsWith(prefix))
@@ -36,7 +31,7 @@ export function parseWorkers(
     const known = shares.get(name);
     const own = known === undefined ? undefined : [...eachIndex(parseIndexSet(known))];
     return all.map((job, rank) => ({
-      ...{ submission: name, id: `${job.job_id}`, job: job.job_id },
+      ...{ submission: name, id: `${job.job_id}` },
       share: own?.[rank] ?? rank,
       ...stateOf(job),
     }));

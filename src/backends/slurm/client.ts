@@ -1,12 +1,11 @@
 import { createReadStream } from "node:fs";
-import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { type Clock, sleep } from "../../foundation/clock.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import type { Clock } from "../../foundation/clock.ts";
 import type { CommandResult } from "../../foundation/subprocess.ts";
 import type { Environment } from "../context.ts";
-import { callProgram, type ProgramOptions, runProgram } from "../joining/programs.ts";
+import { writeLogs } from "../joining/logs.ts";
+import { callProgram, type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
 import type {
   LogOptions,
   Rendered,
@@ -18,7 +17,6 @@ import { commentOf } from "./render.ts";
 import { parseJobLines, parseQueue, type SlurmTask } from "./states.ts";
 
 const defaultMaxArraySize = 1001;
-const followIntervalMs = 2000;
 
 export interface SlurmClientOptions {
   environment: Environment;
@@ -37,22 +35,17 @@ export class SlurmClient implements Omit<Scheduler, "name" | "render" | "check">
     this.#programs = { environment, hint };
   }
 
-  async submit({ text, file }: Rendered): Promise<string> {
-    const folder = await mkdtemp(join(tmpdir(), "sluice-sbatch-"));
-    try {
-      const script = join(folder, file);
-      await writeFile(script, text);
-      // Slurm does not make the folder, and a job without its log fails in silence.
-      const output = /^#SBATCH --output="?(.*?)"?$/m.exec(text)?.[1];
-      const logs = output === undefined ? undefined : resolve(output.replaceAll("%%", "%"));
-      if (logs !== undefined && !dirname(logs).includes("%")) {
-        await mkdir(dirname(logs), { recursive: true });
-      }
-      const said = await this.#run("sbatch", ["--parsable", script]);
-      return said.trim().split("\n").at(-1)!.split(";")[0]!;
-    } finally {
-      await rm(folder, { recursive: true, force: true });
+  async submit(rendered: Rendered): Promise<string> {
+    // Slurm does not make the folder, and a job without its log fails in silence.
+    const output = /^#SBATCH --output="?(.*?)"?$/m.exec(rendered.text)?.[1];
+    const logs = output === undefined ? undefined : resolve(output.replaceAll("%%", "%"));
+    if (logs !== undefined && !dirname(logs).includes("%")) {
+      await mkdir(dirname(logs), { recursive: true });
     }
+    const said = await withSentFile(rendered, (script) =>
+      this.#run("sbatch", ["--parsable", script]),
+    );
+    return said.trim().split("\n").at(-1)!.split(";")[0]!;
   }
 
   async maxShares(): Promise<number> {
@@ -83,25 +76,13 @@ export class SlurmClient implements Omit<Scheduler, "name" | "render" | "check">
     await this.#run("scancel", [...ids]);
   }
 
-  async logs(run: SubmittedRun, { share, follow, signal, write }: LogOptions): Promise<void> {
-    const read = new Map<string, number>();
-    let shown: string | undefined;
-    for (;;) {
-      for (const file of await this.#logFiles(run, share)) {
-        const from = read.get(file) ?? 0;
-        const { size } = await stat(file).catch(() => ({ size: 0 }));
-        if (size <= from) continue;
-        read.set(file, size);
-        if (file !== shown) await write(Buffer.from(`==> ${file} <==\n`));
-        shown = file;
-        for await (const chunk of createReadStream(file, { start: from, end: size - 1 })) {
-          await write(chunk as Buffer);
-        }
-      }
-      if (!follow && read.size === 0) throw new SluiceError("NOT_FOUND", "no worker has a log yet");
-      if (!follow || signal.aborted) return;
-      await sleep(this.#clock, followIntervalMs, signal).catch(() => {});
-    }
+  logs(run: SubmittedRun, options: LogOptions): Promise<void> {
+    return writeLogs(options, this.#clock, async () =>
+      (await this.#logFiles(run, options.share)).map((file) => ({
+        name: file,
+        readFrom: (offset) => readFrom(file, offset),
+      })),
+    );
   }
 
   /** Files of logs: those beside one another that Slurm names for tasks that it knows, else all. */
@@ -154,6 +135,12 @@ export class SlurmClient implements Omit<Scheduler, "name" | "render" | "check">
   #call(program: string, args: readonly string[]): Promise<CommandResult> {
     return callProgram(program, args, this.#programs);
   }
+}
+
+/** What was added to a file, as far as it goes now; nothing of a file that is not there. */
+async function* readFrom(file: string, offset: number): AsyncIterable<Buffer> {
+  const { size } = await stat(file).catch(() => ({ size: 0 }));
+  if (size > offset) yield* createReadStream(file, { start: offset, end: size - 1 });
 }
 
 const short = (host: string) => host.split(".")[0]!;

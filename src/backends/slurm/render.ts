@@ -3,6 +3,7 @@ import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
+import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { Rendered, ShareWork } from "../joining/scheduler.ts";
 import { quoted } from "../joining/worker-script.ts";
@@ -79,8 +80,8 @@ function nameOf({ name }: JobSpec, location: string): string {
 function gresOf({ workers: { gpu }, model }: JobSpec): string | undefined {
   const needed = describeEngine(model).devices?.(model)?.perWorker;
   if (gpu === undefined) return needed === undefined ? undefined : `gpu:${needed}`;
-  const text = gpu.trim();
-  return /^\d+$/.test(text) || /:\d+$/.test(text) ? `gpu:${text}` : `gpu:${text}:${needed ?? 1}`;
+  const { kind, count = needed ?? 1 } = gpuRequest(gpu);
+  return kind === undefined ? `gpu:${count}` : `gpu:${kind}:${count}`;
 }
 
 const megabytes = (memory: string) => `${Math.ceil(parseMemory(memory) / 2 ** 20)}M`;

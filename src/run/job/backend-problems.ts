@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { gpuRequest } from "./gpu-request.ts";
 import type { kubernetesOptions } from "./kubernetes-schema.ts";
 import type { skyOptions } from "./sky-schema.ts";
 
@@ -73,6 +74,9 @@ function skyProblems({ sky, workers }: PlacedJob): Problem[] {
   const problems: Problem[] = [];
   if (workers.gpu !== undefined && isNamed) {
     problems.push(["workers.gpu", "sky.resources says it too: give one of them"]);
+  }
+  if (workers.gpu !== undefined && gpuRequest(workers.gpu).kind === undefined) {
+    problems.push(["workers.gpu", "SkyPilot rents a kind of GPU: name it, as L4:1"]);
   }
   if (sky?.command !== undefined && sky.software !== "installed") {
     problems.push(["sky.command", "it goes with sky.software: installed"]);

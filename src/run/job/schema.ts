@@ -14,6 +14,7 @@ import { backendProblems } from "./backend-problems.ts";
 import { codeEngineOptions } from "./code-engine-schema.ts";
 import { type DatasetEntry, datasetInputs, datasetOptions } from "./dataset.ts";
 import { generationOptions } from "./generation-schema.ts";
+import { gpuRequestPattern } from "./gpu-request.ts";
 import { kubernetesOptions } from "./kubernetes-schema.ts";
 import { rayOptions } from "./ray-schema.ts";
 import { skyOptions } from "./sky-schema.ts";
@@ -219,6 +220,7 @@ const workers = z.strictObject({
     .describe("A worker that is silent for this long is ended; default 60000"),
   gpu: z
     .string()
+    .regex(gpuRequestPattern, "must be a number, a kind of GPU, or a kind and a number, as l40s:2")
     .optional()
     .describe("GPUs for each worker, such as l40s:2; default: one of any kind"),
 });

@@ -86,6 +86,7 @@ describe("DevicePool", () => {
     ["l40s:1", {}, ["0", "1"], undefined],
     ["L40S", {}, ["0", "1"], undefined],
     ["l40s:2", {}, ["0,1"], undefined],
+    ["2", {}, ["0,1"], "1 of 3 GPUs are left over"],
     ["nvidia:2", { devices: [2, 0, 1] }, ["2,0"], "1 of 3 GPUs are left over"],
     ["nvidia:2", { devices: [0, 1], mainGpu: 1 }, ["1,0"], undefined],
     ["a100:2", {}, ["2"], "there are only 1; one worker has all of them"],

@@ -158,6 +158,7 @@ run: |
     expect(problems({ workers: { max: 1, gpu: "L4" }, sky: { resources } })).toEqual([
       "workers.gpu",
     ]);
+    expect(problems({ workers: { max: 1, gpu: "2" } })).toEqual(["workers.gpu"]);
     expect(problems({ trust: "data", sky: {} })).toEqual(["sky"]);
     // A machine that Sluice is sent to starts that.
     expect(problems({ sky: { command: ["sluice"] } })).toEqual(["sky.command"]);
@@ -288,17 +289,17 @@ describe("the workers that sky tells of", () => {
     expect(
       parseWorkers(listed, "sluice-aa-", [{ id: "sluice-aa-out-1", shares: "1,4-5" }]),
     ).toEqual([
-      { submission: "sluice-aa-out-1", id: "6", job: 6, share: 1, state: "successful" },
+      { submission: "sluice-aa-out-1", id: "6", share: 1, state: "successful" },
       {
-        ...{ submission: "sluice-aa-out-1", id: "7", job: 7, share: 4, state: "failed" },
+        ...{ submission: "sluice-aa-out-1", id: "7", share: 4, state: "failed" },
         reason: "FAILED_SETUP: no pip",
       },
       {
-        ...{ submission: "sluice-aa-out-1", id: "8", job: 8, share: 5, state: "pending" },
+        ...{ submission: "sluice-aa-out-1", id: "8", share: 5, state: "pending" },
         reason: "RECOVERING",
       },
       {
-        ...{ submission: "sluice-aa-out-2", id: "9", job: 9, share: 0, state: "running" },
+        ...{ submission: "sluice-aa-out-2", id: "9", share: 0, state: "running" },
         node: "AWS (us-east-1)",
       },
     ]);

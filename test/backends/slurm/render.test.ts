@@ -109,7 +109,7 @@ exec '/opt/my tools/sluice' worker s3://bucket/out --share "$SLURM_ARRAY_TASK_ID
     ]) {
       expect(() => render({ slurm }), JSON.stringify(slurm)).toThrow();
     }
-    expect(() => render({ workers: { max: 1, gpu: "a\nrm -rf ~" } })).toThrow("must be one line");
+    expect(() => render({ workers: { max: 1, gpu: "a\nrm -rf ~" } })).toThrow("must be a number");
     expect(() => render({}, { location: "/data/a\nrm -rf ~" })).toThrow("must be one line");
   });
 
