@@ -50,8 +50,8 @@ export interface LeashedProcess {
  * process dies in any way, kills the group. A second shell reads the leash and a third one waits
  * for the end of the second: no single death among them leaves a program without a leash. The
  * program's exit status comes back on the leash, since the group is killed after the program too: a
- * child of it may hold the output open for ever. A scheduler may send signals to every process: only
- * the program obeys them.
+ * child of it may hold the output open for ever. A scheduler may send signals to every process:
+ * only the program obeys them.
  */
 const keeper = `
 trap "" TERM HUP INT
