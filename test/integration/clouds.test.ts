@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { status as readStatus } from "../../src/api/inspect.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
@@ -9,9 +10,14 @@ import { sluiceProgram } from "../sluice-program.ts";
 let server: S3Server;
 
 beforeAll(async () => {
-  if (missingS3Server === undefined) server = await S3Server.start();
+  if (missingS3Server !== undefined) return;
+  server = await S3Server.start();
+  for (const [name, value] of Object.entries(server.environment)) vi.stubEnv(name, value);
 });
-afterAll(() => server?.stop());
+afterAll(() => {
+  vi.unstubAllEnvs();
+  server?.stop();
+});
 
 type Cloud = "sky" | "code-engine";
 
@@ -81,9 +87,11 @@ ${keysOf(cloud, command)}
     /** True once no machine is left. */
     isGone: () =>
       records().every(({ id, pid }) => [pid, workerPid(id)].every((it) => !isAlive(it))),
+    /** Asked in this process: a command would take long where the machine is busy. */
     answered: async () => {
-      const { rows } = await status();
-      return (rows?.answered ?? 0) + (rows?.journaled ?? 0);
+      const report = await readStatus(out).catch(() => undefined);
+      const { answered = 0, journaled = 0 } = report?.run.rows ?? {};
+      return answered + journaled;
     },
     async expectWhole() {
       const { stdout } = await call("results", out);
