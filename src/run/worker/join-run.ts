@@ -13,7 +13,7 @@ import { runStorage } from "../directory/run-storage.ts";
 import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../dispatch/dispatch.ts";
 import { FailedRows } from "../dispatch/failed-rows.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { type Plan, readPlan, TaskTable } from "../plan/plan.ts";
+import { type Plan, TaskTable } from "../plan/plan.ts";
 import { assertBegunSo } from "../plan/probe.ts";
 import { finishReplacement } from "../plan/replace-run.ts";
 import { failedRowsAllowed, withinBudget } from "../run-job.ts";
@@ -21,7 +21,7 @@ import { committedTasks } from "../seal/commits.ts";
 import { sealIfComplete } from "../seal/seal-as-leader.ts";
 import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
-import { type ServeOptions, workerInside } from "./serve.ts";
+import { presentPlan, type ServeOptions, workerInside } from "./serve.ts";
 
 /** Least time between two counts of the failed rows of other workers. */
 const budgetLookIntervalMs = 10_000;
@@ -72,7 +72,7 @@ export async function joinRun(
   const { clock } = dependencies;
   const storage = runStorage(dependencies.openStorage(location.directory));
   assertCreatesOnce(storage);
-  const plan = await readPlan(storage, generation);
+  const plan = await presentPlan(storage, generation);
   assertBegunSo(storage, plan.job);
   await finishReplacement(dependencies, location, storage);
   const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);

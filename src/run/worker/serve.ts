@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import type { Storage } from "../../data/storage/storage.ts";
 import { assignedDevices } from "../../engines/devices.ts";
 import type { Engine, EngineContext } from "../../engines/engine.ts";
 import { openEngine } from "../../engines/registry.ts";
@@ -22,7 +23,7 @@ import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { asksAboutFiles } from "../plan/job-files.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
-import { effectiveJob, readPlan } from "../plan/plan.ts";
+import { effectiveJob, type Plan, readPlan } from "../plan/plan.ts";
 import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
 import { withReuse } from "../reuse/with-reuse.ts";
@@ -192,6 +193,13 @@ async function openContext({
   dependencies,
 }: ServeOptions): Promise<RunContext> {
   const storage = runStorage(dependencies.openStorage(location.directory));
+  const plan = await presentPlan(storage, generation);
+  const worker = sortableId(dependencies.clock, dependencies.random);
+  return runContext(location, plan, dependencies, worker, storage);
+}
+
+/** The plan with the settings of the call that led last: time-outs, endpoints, limits. */
+export async function presentPlan(storage: Storage, generation: number): Promise<Plan> {
   const [plan, leader] = await Promise.all([
     readPlan(storage, generation),
     leadingCoordinator(storage),
@@ -200,9 +208,7 @@ async function openContext({
   // Another generation's coordinator sends other requests. In this order, because earlier versions
   // wrote the drawn seed into a coordinator's job.
   const isOurs = leader !== undefined && differingAnswers(leader.job, planned).length === 0;
-  const job = isOurs ? effectiveJob(plan, leader.job) : planned;
-  const worker = sortableId(dependencies.clock, dependencies.random);
-  return runContext(location, { ...plan, job }, dependencies, worker, storage);
+  return { ...plan, job: isOurs ? effectiveJob(plan, leader.job) : planned };
 }
 
 function keepHeartbeat(

@@ -3,14 +3,16 @@ import { describe, expect, it } from "vitest";
 import { runProgram } from "../../../src/cli/program.ts";
 import { channelPair } from "../../../src/foundation/channel.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import { noUsage } from "../../../src/foundation/inference.ts";
 import { locateRun } from "../../../src/run/directory/locate.ts";
+import type { JobSpec } from "../../../src/run/job/schema.ts";
 import { joinRun, type StartJoinedWorker } from "../../../src/run/worker/join-run.ts";
 import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
 import { openProgress } from "../../../src/terminal/progress.ts";
 import { stubIo } from "../../cli/io-stub.ts";
 import { errorOf } from "../run-fixture.ts";
-import { dependenciesOf, preparedRun, scratchFolder } from "../whole-run.ts";
+import { carriedOut, dependenciesOf, preparedRun, scratchFolder } from "../whole-run.ts";
 
 /** A run that is planned and not begun: five tasks, of which tasks 0, 1, 2 and 4 have a bad row. */
 async function planned(maxFailedRows: number, ...more: string[]) {
@@ -62,6 +64,21 @@ describe("a worker of fixed tasks", () => {
     await work(location, "0").ended;
     const late = work(location, "1");
     expect((await errorOf(late.ended)).code).toBe("BUDGET_SPENT");
+  });
+
+  it("keeps to the limits of the call that led last, also if they differ from the plan's", async () => {
+    const run = preparedRun(scratchFolder());
+    const stop = AbortSignal.abort(new SluiceError("RUN_CANCELED"));
+    const calledWith = (maxFailedRows: number, budget: JobSpec["budget"]) =>
+      carriedOut({ ...run, job: { ...run.job, maxFailedRows, budget } }, stop);
+    await calledWith(9, {});
+    await calledWith(0, {});
+    await work(run.location, "0").ended;
+    expect((await errorOf(work(run.location, "1").ended)).code).toBe("TOO_MANY_FAILED_ROWS");
+    await calledWith(9, { tokens: 1 });
+    expect((await errorOf(work(run.location, "2").ended)).code).toBe("BUDGET_SPENT");
+    await calledWith(9, {});
+    expect(await work(run.location, "0-4").ended).toBe(true);
   });
 
   it("takes the place on its machine that its part has, for the GPUs there", async () => {
