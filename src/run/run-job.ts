@@ -345,6 +345,7 @@ export async function stopped(
   const usd = usdOf(usage, plan.job.prices);
   const requests = await requestsOfStopped(context, counts, open);
   const answered = counts.rows.answered + open.answered;
+  const isPipeline = plan.job.model.engine === "pipeline";
   const summary: RunSummary = {
     status: isCancellation(error) ? "CANCELED" : "FAILED",
     run_id: plan.runId,
@@ -362,6 +363,8 @@ export async function stopped(
       answered,
       failed: counts.rows.failed + end.partial.failed,
       resumed: facts.resumedRows,
+      ...(isPipeline &&
+        open.filtered !== undefined && { filtered: counts.rows.filtered + open.filtered }),
     },
     ...summaryErrors(addErrors(counts.errors, end.partial.errors)),
     stopped_by: { code: error.code, message: error.message },

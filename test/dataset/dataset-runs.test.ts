@@ -9,9 +9,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
-import { verify } from "../../src/api/inspect.ts";
+import { status, verify } from "../../src/api/inspect.ts";
 import { dataset } from "../../src/dataset/sources.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
@@ -110,6 +111,40 @@ describe("a dataset that is carried out as a run", () => {
     expect(linesOf(output).map(({ id }) => id)).toEqual(
       [1, 5, 11, 13, 17, 19, 23, 25, 29].flatMap((id) => [id, id]),
     );
+  });
+
+  it("counts filtered rows apart while tasks are open: summary, status and manifest agree", async () => {
+    const output = join(folder, "filtered");
+    const stop = new AbortController();
+    const statusRows = async () => (await status(output)).run.rows;
+    /** Stops the run once the outcomes of the first rows are journaled, and before the last ones. */
+    const stopping = async () => {
+      for (;;) {
+        const { answered, filtered, journaled } = await statusRows();
+        expect(answered + journaled).toBeLessThanOrEqual(4);
+        if (journaled > 0 && filtered > 0) return stop.abort();
+        await setTimeout(10);
+      }
+    };
+    let stopped: Promise<void> | undefined;
+    let begun = 0;
+    const rows = dataset
+      .from(numbered(4000))
+      .filter(({ id }) => id % 4 === 0)
+      .map(async (row) => {
+        if (++begun === 5) stopped = stopping();
+        await stopped;
+        return row;
+      });
+    const { error, summary } = await rows.run({ output, signal: stop.signal });
+    expect(error?.code).toBe("RUN_CANCELED");
+    const { answered, journaled, filtered } = await statusRows();
+    expect(summary.rows).toMatchObject({ answered: answered + journaled, filtered });
+    expect(answered + journaled).toBeLessThanOrEqual(begun);
+    const counts = { answered: 1000, filtered: 3000, failed: 0 };
+    expect((await rows.run({ output })).summary.rows).toMatchObject(counts);
+    expect(await statusRows()).toMatchObject({ ...counts, journaled: 0 });
+    expect((await verify(output)).manifest?.rows).toMatchObject(counts);
   });
 
   it("goes on where it stopped, at whatever row that was", async () => {

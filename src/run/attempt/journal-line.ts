@@ -97,6 +97,11 @@ export function rowsOfLine({ index, others }: Pick<SettledLine, "index" | "other
   return others === undefined ? [index] : [index, ...eachIndex(parseIndexSet(others))];
 }
 
+/** The outcome of one of these rows: the results of all are those of the first. */
+export function outcomeIn({ index, outcome }: SettledLine, row: number): SettledLine["outcome"] {
+  return row === index ? outcome : "filtered";
+}
+
 /** The member with the other rows of a row's request; none if it was alone. */
 export function othersOf(others: readonly number[]): { others?: string } {
   return others.length === 0 ? {} : { others: formatIndexSet(rangesOf(others)) };

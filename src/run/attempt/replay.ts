@@ -10,6 +10,7 @@ import {
   isCut,
   isSettled,
   type JournalLine,
+  outcomeIn,
   type RequestReply,
   requestRecord,
   rowsOfLine,
@@ -124,17 +125,12 @@ function takeOver(
   rows: AttemptCounts["rows"],
 ): void {
   if (isCut(line.requests)) outcomes.cut.push(line.index);
-  const isFiltered = line.outcome === "filtered";
-  const place = isFiltered ? journal.append(line) : copyAnswer(text, journal);
-  outcomes.settle(line.index, line.outcome, place);
-  if (isFiltered) rows.filtered++;
-  else {
-    rows.answered++;
-    rows.results += line.results ?? 1;
-  }
-  for (const other of rowsOfLine(line).slice(1)) {
-    outcomes.settle(other, "filtered", place);
-    rows.filtered++;
+  const place = line.outcome === "filtered" ? journal.append(line) : copyAnswer(text, journal);
+  if (line.outcome === "answered") rows.results += line.results ?? 1;
+  for (const row of rowsOfLine(line)) {
+    const outcome = outcomeIn(line, row);
+    outcomes.settle(row, outcome, place);
+    rows[outcome]++;
   }
 }
 

@@ -7,6 +7,7 @@ import {
   isCut,
   isSettled,
   type JournalLine,
+  outcomeIn,
   type RequestRecord,
   requestRecord,
   rowsOfLine,
@@ -74,24 +75,24 @@ async function* readStanding(storage: Storage, path: string): AsyncGenerator<Jou
 }
 
 /** The progress of a task without a commit: all that an attempt would take over. */
-export interface JournaledCounts {
+export interface OpenTaskCounts {
   /** Answers and their cost, including those that no row will keep. */
   paid: PaidAnswers;
-  /** Rows that need no further request. */
-  rows: number;
-  /** Those with an answer that reached its token limit. */
+  answered: number;
+  filtered: number;
+  /** Rows of either kind with an answer that reached its token limit. */
   cut: number;
   /** Requests with an answer: of these rows, and of rows with more requests. */
   responses: number;
 }
 
 /** Counts the progress of a task without a commit. */
-export async function journaledCounts(
+export async function openTaskCounts(
   run: JournaledRun,
   task: number,
   attempts: readonly string[],
-): Promise<JournaledCounts> {
-  const counts: JournaledCounts = { paid: noPaidAnswers, rows: 0, cut: 0, responses: 0 };
+): Promise<OpenTaskCounts> {
+  const counts = { paid: noPaidAnswers, answered: 0, filtered: 0, cut: 0, responses: 0 };
   const pay = (answers: PaidAnswers) => {
     counts.paid = addPaidAnswers(counts.paid, answers);
   };
@@ -102,7 +103,10 @@ export async function journaledCounts(
     if (isSettled(line)) {
       pay(paidFor(line.requests));
       partly.delete(index);
-      for (const row of rowsOfLine(line)) settled.add(row);
+      for (const row of rowsOfLine(line)) {
+        if (!settled.has(row)) counts[outcomeIn(line, row)]++;
+        settled.add(row);
+      }
       if (isAgain) continue;
       counts.responses += line.requests.length;
       if (isCut(line.requests)) counts.cut++;
@@ -117,7 +121,7 @@ export async function journaledCounts(
     pay(paidFor([...ofRow.values()]));
     if (!settled.has(index)) counts.responses += ofRow.size;
   }
-  return { ...counts, rows: settled.size };
+  return counts;
 }
 
 /** The answers so far of a task without a commit, and their cost. */
@@ -126,7 +130,7 @@ export async function journaledAnswers(
   task: number,
   attempts: readonly string[],
 ): Promise<PaidAnswers> {
-  return (await journaledCounts(run, task, attempts)).paid;
+  return (await openTaskCounts(run, task, attempts)).paid;
 }
 
 /** Cost of the requests that were not answered by earlier answers. */

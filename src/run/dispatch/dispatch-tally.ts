@@ -5,6 +5,7 @@ import type { RunningTask } from "./dispatched-task.ts";
 
 /** Work in tasks that are not committed. */
 export interface PartialCounts {
+  /** Rows that were answered or filtered. */
   answered: number;
   failed: number;
   usage: Usage;

@@ -98,8 +98,8 @@ export class RunFollower {
       // If the journals cannot be read, the reports of workers count.
       const counted = await new JournaledRows(storage).count(plan, tasks).catch(() => undefined);
       if (counted) {
-        const { rows, failed, usage } = counted;
-        Object.assign(partial, { answered: rows, failed, usage });
+        const { answered, filtered, failed, usage } = counted;
+        Object.assign(partial, { answered: answered + filtered, failed, usage });
       }
     }
     return {

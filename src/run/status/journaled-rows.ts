@@ -1,6 +1,12 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
-import { isCut, type JournalLine, rowsOfLine } from "../attempt/journal-line.ts";
+import {
+  isCut,
+  isSettled,
+  type JournalLine,
+  outcomeIn,
+  rowsOfLine,
+} from "../attempt/journal-line.ts";
 import { addPaidTokens } from "../attempt/tally.ts";
 import { journaledAttempts } from "../bill/journaled.ts";
 import { GrowingLines } from "../directory/growing-lines.ts";
@@ -11,17 +17,24 @@ const paid = /^\{"index":\d+,"outcome":"(answered|filtered|failed|invalid)"/;
 
 /** Facts that only journals have. */
 export interface JournaledCounts {
-  /** Answered rows. */
-  rows: number;
+  answered: number;
+  filtered: number;
   failed: number;
-  /** Answered rows with an answer that reached its token limit. */
+  /** Answered and filtered rows with an answer that reached its token limit. */
   cut: number;
   /** Their requests. */
   responses: number;
   usage: Usage;
 }
 
-const none: JournaledCounts = { rows: 0, failed: 0, cut: 0, responses: 0, usage: noUsage };
+const none: JournaledCounts = {
+  ...{ answered: 0, filtered: 0, failed: 0, cut: 0, responses: 0 },
+  usage: noUsage,
+};
+
+const counted = ["answered", "filtered", "failed", "cut", "responses"] as const;
+
+const settledIn = ({ answered, filtered, failed }: JournaledCounts) => answered + filtered + failed;
 
 interface SeenJournal extends JournaledCounts {
   lines: GrowingLines;
@@ -58,9 +71,9 @@ export class JournaledRows {
         this.#journals.set(journal, seen);
         for await (const line of seen.lines.fresh()) note(seen, line);
         // An attempt takes over the answers of earlier ones: they hold the same rows.
-        if (seen.rows + seen.failed >= most.rows + most.failed) most = seen;
+        if (settledIn(seen) >= settledIn(most)) most = seen;
       }
-      for (const key of ["rows", "failed", "cut", "responses"] as const) sum[key] += most[key];
+      for (const key of counted) sum[key] += most[key];
       sum.usage = addUsage(sum.usage, most.usage);
     }
     return sum;
@@ -72,8 +85,8 @@ function note(seen: SeenJournal, line: string): void {
   const parsed = JSON.parse(line) as JournalLine;
   if (parsed.outcome === "invalid") seen.usage = addUsage(seen.usage, parsed.usage);
   else if ("requests" in parsed) addPaidTokens(seen.usage, parsed.requests);
-  if (parsed.outcome === "answered" || parsed.outcome === "filtered") {
-    seen.rows += rowsOfLine(parsed).length;
+  if (isSettled(parsed)) {
+    for (const row of rowsOfLine(parsed)) seen[outcomeIn(parsed, row)]++;
     seen.responses += parsed.requests.length;
     if (isCut(parsed.requests)) seen.cut++;
   } else if (parsed.outcome === "failed") seen.failed++;

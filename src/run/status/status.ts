@@ -45,7 +45,7 @@ export interface RunStatus {
   /** Its place. */
   location: string;
   tasks: Record<StateWord | "total", number>;
-  /** Outcomes of committed tasks; `journaled` are answered rows of the others. */
+  /** Outcomes of committed tasks; `journaled` are answered rows of the others, `filtered` of all. */
   rows: { total: number; answered: number; filtered: number; failed: number; journaled: number };
   /** Requests of committed tasks; `journaled` are those of answered rows of the others. */
   requests: { planned: number; answered: number; journaled: number };
@@ -235,10 +235,10 @@ export class StatusReader {
 
   #runOf(seen: Seen, verdict: Verdict): RunStatus {
     const { plan, manifest, sealed, committed, lives } = seen;
-    const { rows: journaled, usage: openUsage, responses, cut: openCut } = seen.journaled;
-    const { failed: openFailed } = seen.journaled;
+    const { answered: journaled, failed: openFailed, usage: openUsage } = seen.journaled;
     const counts = sealed ?? this.#counts;
-    const { answered = 0, filtered = 0, failed = 0 } = counts?.rows ?? {};
+    const { answered = 0, failed = 0 } = counts?.rows ?? {};
+    const filtered = (counts?.rows.filtered ?? 0) + seen.journaled.filtered;
     const tasks = { failed: 0, canceled: 0, successful: 0, running: 0, pending: 0, total: 0 };
     tasks.total = sealed?.tasks.length ?? plan.tasks.count;
     for (let task = 0; task < tasks.total; task++) tasks[stateOfTask(task, seen, verdict)]++;
@@ -267,9 +267,9 @@ export class StatusReader {
       requests: {
         planned: counts?.requests.planned ?? 0,
         answered: counts?.requests.answered ?? 0,
-        journaled: responses,
+        journaled: seen.journaled.responses,
       },
-      cut: counts && counts.cut === undefined ? null : (counts?.cut ?? 0) + openCut,
+      cut: counts && counts.cut === undefined ? null : (counts?.cut ?? 0) + seen.journaled.cut,
       cutRetry: sealed ? (cutRetryOf(jobOf(plan, lives), this.#storage.location) ?? null) : null,
       errors: counts?.errors ?? {},
       usage,

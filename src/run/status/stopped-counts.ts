@@ -1,10 +1,12 @@
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type JournaledRun, journaledAttempts, journaledCounts } from "../bill/journaled.ts";
+import { type JournaledRun, journaledAttempts, openTaskCounts } from "../bill/journaled.ts";
 
 /** The outcomes of rows in tasks without a commit. */
 export interface OpenCounts {
   answered: number;
+  /** Absent if only workers reported: their rows are among `answered`. */
+  filtered?: number;
   /** Answered rows with an answer that reached its token limit; absent if only workers reported. */
   cut?: number;
   /** Requests with an answer; absent if only workers reported, because they count rows. */
@@ -26,17 +28,17 @@ export async function openCounts(
 ): Promise<OpenCounts> {
   const { plan } = run;
   if (plan.tasks.count - committed.size > limits.maxCountedTasks) return { answered, usage };
-  const found = { answered: 0, cut: 0, responses: 0, usage: noUsage };
+  const found = { answered: 0, filtered: 0, cut: 0, responses: 0, usage: noUsage };
   try {
     for (let task = 0; task < plan.tasks.count; task++) {
       if (committed.has(task)) continue;
       const attempts = (await journaledAttempts(run, task)).get(task);
       if (attempts === undefined) continue;
-      const { paid, rows, cut, responses } = await journaledCounts(run, task, attempts);
-      found.answered += rows;
-      found.cut += cut;
-      found.responses += responses;
-      found.usage = addUsage(found.usage, paid);
+      const counts = await openTaskCounts(run, task, attempts);
+      for (const key of ["answered", "filtered", "cut", "responses"] as const) {
+        found[key] += counts[key];
+      }
+      found.usage = addUsage(found.usage, counts.paid);
     }
     return found;
   } catch {

@@ -3,7 +3,7 @@ import { noPaidAnswers } from "../../../src/run/bill/costs.ts";
 import {
   journaledAnswers,
   journaledAttempts,
-  journaledCounts,
+  openTaskCounts,
 } from "../../../src/run/bill/journaled.ts";
 import { answer, openAttempt } from "../attempt/open-attempt.ts";
 import { plannedRun, rowsOf } from "../run-fixture.ts";
@@ -42,8 +42,8 @@ describe("journaledAnswers", () => {
       await attempt.close();
     }
     const attempts = (await journaledAttempts(run.context)).get(0)!;
-    const counts = await journaledCounts(run.context, 0, attempts);
-    expect(counts).toMatchObject({ rows: 1, responses: 3 });
+    const counts = await openTaskCounts(run.context, 0, attempts);
+    expect(counts).toMatchObject({ answered: 1, filtered: 0, responses: 3 });
   });
 
   it("takes a journal that is gone for an empty one", async () => {
