@@ -256,8 +256,8 @@ export const dataMutations: readonly Mutation[] = [
   {
     what: "a source is tried once more than it may",
     file: "src/data/sources/tries.ts",
-    text: "attempt >= limits.maxSourceAttempts",
-    replacement: "attempt > limits.maxSourceAttempts",
+    text: "attempt >= limits.maxSourceTries",
+    replacement: "attempt > limits.maxSourceTries",
     tests: ["test/data/sources/https.test.ts"],
   },
   {

@@ -1,9 +1,9 @@
+import { backoffMs } from "../foundation/backoff.ts";
 import { type Clock, sleep } from "../foundation/clock.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
-import { backoffMs } from "../foundation/retry.ts";
 
 /** Last lines of a program that an error about its start shows. */
 const maxShownStartLines = 8;

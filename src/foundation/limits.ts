@@ -17,7 +17,7 @@ export const limits = Object.freeze({
   sourceConnectTimeoutMs: 10_000,
   sourceStallTimeoutMs: 60_000,
   /** Tries of one request to such a server, the first included. */
-  maxSourceAttempts: 6,
+  maxSourceTries: 6,
   /** After this many unreachable files in a row, the servers are at fault and not the rows. */
   maxUnreachedFiles: 16,
   /** Largest response to a request for a list of files. */
@@ -147,10 +147,10 @@ export const limits = Object.freeze({
   /** Nesting depth of an answer that may be any JSON object. */
   maxFreeAnswerDepth: 8,
   /** Tries of one request, the first included. */
-  maxRequestAttempts: 3,
+  maxRequestTries: 3,
   /** First and longest wait between two tries of a request. */
-  retryBaseMs: 500,
-  retryMaxMs: 60_000,
+  backoffBaseMs: 500,
+  backoffMaxMs: 60_000,
   /** Longest wait that a server may demand for one request … */
   maxRetryAfterMs: 600_000,
   /** … and for all requests, before one of them tries the server again. */
@@ -230,7 +230,7 @@ export const limits = Object.freeze({
   /** A temporary file unchanged for this long belongs to a dead process. */
   staleLeftoverMs: 3_600_000,
   /** Tries of one request to an object store, the first included. */
-  maxStoreAttempts: 12,
+  maxStoreTries: 12,
   /** Time that an object store has to accept a connection, and then may pause. */
   storeConnectTimeoutMs: 5000,
   storeStallTimeoutMs: 60_000,
@@ -247,7 +247,7 @@ export const limits = Object.freeze({
   /** Redirects to follow for one file of a model. */
   maxRedirects: 10,
   /** Connections in a row that a download may lose without gaining a byte. */
-  maxDownloadAttempts: 3,
+  maxDownloadTries: 3,
   /** Largest header of a model file, which includes vocabulary and chat template. */
   maxModelHeaderBytes: 256 * 1024 * 1024,
   /** Time pip or npm may take to fetch a package. */

@@ -1,9 +1,9 @@
+import { withBackoff } from "../../foundation/backoff.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
-import { retry } from "../../foundation/retry.ts";
 import { ReadAheadBudget, readAhead } from "../read-ahead.ts";
 import type { RandomReader, Writer } from "../storage/storage.ts";
 import { faultOf, isTransient, storeErrorOf } from "./faults.ts";
@@ -19,8 +19,8 @@ import {
 import { type KnownUpload, Upload, type UploadSteps } from "./upload.ts";
 
 /** The first and longest wait between two tries of a request. */
-const storeRetryBaseMs = 100;
-const storeRetryMaxMs = 10_000;
+const storeBackoffBaseMs = 100;
+const storeBackoffMaxMs = 10_000;
 
 /** What a bucket needs from its opener. */
 export interface BucketParts {
@@ -96,7 +96,7 @@ export class S3Bucket {
   async putIfAbsent(key: string, data: Uint8Array): Promise<"created" | "exists" | "unclear"> {
     let isUnclear = false;
     try {
-      await this.#retry(async (requests) => {
+      await this.#withBackoff(async (requests) => {
         try {
           await requests.put(key, data, true);
         } catch (error) {
@@ -116,7 +116,7 @@ export class S3Bucket {
   /** Copies an object to `to`, within the store. */
   async copy(from: string, to: string): Promise<void> {
     try {
-      await this.#retry((requests) => requests.copy(from, to));
+      await this.#withBackoff((requests) => requests.copy(from, to));
     } catch (error) {
       // Stores have many error names for an object too large to copy in one request.
       const found = faultOf(error) === "refused" ? await this.head(from) : undefined;
@@ -144,7 +144,7 @@ export class S3Bucket {
   readerOf({ key, bytes, etag }: ObjectFacts): RandomReader {
     const fetch = async (start: number, end: number) => {
       try {
-        return await this.#retry((requests) => requests.get(key, { start, end }, etag));
+        return await this.#withBackoff((requests) => requests.get(key, { start, end }, etag));
       } catch (error) {
         if (faultOf(error) !== "condition") throw this.#error(error, key);
         const file = this.#pathOf(key);
@@ -226,7 +226,7 @@ export class S3Bucket {
     action: (requests: S3Requests) => Promise<T>,
   ): Promise<T | undefined> {
     try {
-      return await this.#retry(action);
+      return await this.#withBackoff(action);
     } catch (error) {
       if (faultOf(error) === "absent") return undefined;
       throw this.#error(error, key);
@@ -235,22 +235,22 @@ export class S3Bucket {
 
   async #send<T>(key: string, action: (requests: S3Requests) => Promise<T>): Promise<T> {
     try {
-      return await this.#retry(action);
+      return await this.#withBackoff(action);
     } catch (error) {
       throw this.#error(error, key);
     }
   }
 
-  async #retry<T>(action: (requests: S3Requests) => Promise<T>): Promise<T> {
+  async #withBackoff<T>(action: (requests: S3Requests) => Promise<T>): Promise<T> {
     const { clock, random } = this.#parts;
     this.#connecting ??= this.#parts.connect();
     const requests = await this.#connecting;
-    return await retry(() => action(requests), {
+    return await withBackoff(() => action(requests), {
       clock,
       random,
-      maxAttempts: limits.maxStoreAttempts,
-      backoff: { baseMs: storeRetryBaseMs, maxMs: storeRetryMaxMs },
-      isRetryable: isTransient,
+      maxTries: limits.maxStoreTries,
+      backoff: { baseMs: storeBackoffBaseMs, maxMs: storeBackoffMaxMs },
+      isTransient,
     });
   }
 

@@ -7,7 +7,7 @@ import {
   requestRemoteFile,
 } from "../../foundation/remote-file.ts";
 import type { SourceContext } from "./source-store.ts";
-import { askedAgain, dropBody, failureOf, Interrupted } from "./tries.ts";
+import { dropBody, failureOf, Interrupted, withTries } from "./tries.ts";
 
 /** A file on a web server, and how to request it. */
 export interface HttpFileOptions {
@@ -51,7 +51,7 @@ export class HttpFile {
    * @throws SluiceError `NOT_FOUND`, `INPUT_UNREADABLE`, `INPUT_UNREACHABLE`.
    */
   facts(): Promise<HttpFacts> {
-    return this.#retried(async () => {
+    return this.#withTries(async () => {
       const answer = await this.#ask({ range: "bytes=0-0" });
       await dropBody(answer);
       const { status, headers } = answer;
@@ -87,7 +87,7 @@ export class HttpFile {
   ): Promise<Uint8Array> {
     const asked: Record<string, string> = { range: `bytes=${start}-${end - 1}` };
     if (etag !== undefined && isStrong(etag)) asked["if-range"] = etag;
-    return this.#retried(async () => {
+    return this.#withTries(async () => {
       const answer = await this.#ask(asked, signal);
       const { status, headers } = answer;
       const range = /^bytes (\d+)-\d+\/(\d+)/.exec(headerValue(headers["content-range"]) ?? "");
@@ -106,7 +106,7 @@ export class HttpFile {
     write: (chunk: Uint8Array) => void,
     restart: () => void,
   ): Promise<void> {
-    return this.#retried(async () => {
+    return this.#withTries(async () => {
       restart();
       const answer = await this.#ask({});
       if (answer.status !== 200 || !this.#isSame(etag, answer)) {
@@ -137,8 +137,8 @@ export class HttpFile {
     return answer;
   }
 
-  #retried<T>(action: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return askedAgain(this.#options.path, this.#options.context, action, signal);
+  #withTries<T>(action: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return withTries(this.#options.path, this.#options.context, action, signal);
   }
 
   #tagOf(answer: RemoteResponse): string | undefined {

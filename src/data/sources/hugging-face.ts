@@ -12,7 +12,7 @@ import type { HttpFile } from "./http-file.ts";
 import type { HttpFiles } from "./https.ts";
 import { findListed } from "./listed.ts";
 import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
-import { askedAgain, dropBody, failureOf } from "./tries.ts";
+import { dropBody, failureOf, withTries } from "./tries.ts";
 
 /** Most pages of one listing. */
 const maxListingPages = 10_000;
@@ -151,7 +151,7 @@ class Hub {
   }
 
   #page(url: string, shown: string): Promise<{ entries: TreeEntry[]; next: string | undefined }> {
-    return askedAgain(shown, this.#context, async () => {
+    return withTries(shown, this.#context, async () => {
       const query = { url, ...(this.#token !== undefined && { token: this.#token }) };
       const answer = await requestRemoteFile(query, this.#files.dispatcher);
       if (answer.status !== 200) {

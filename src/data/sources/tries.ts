@@ -1,8 +1,7 @@
-import { sleep } from "../../foundation/clock.ts";
+import { demandedWaitMs, withBackoff } from "../../foundation/backoff.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { headerValue, networkReason, type RemoteResponse } from "../../foundation/remote-file.ts";
-import { backoffMs, parseRetryAfter } from "../../foundation/retry.ts";
+import { networkReason, type RemoteResponse } from "../../foundation/remote-file.ts";
 import type { SourceContext } from "./source-store.ts";
 
 /** A request that failed and may be sent again. */
@@ -25,25 +24,22 @@ const lastingCode = /^(ENOTFOUND|ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UN
  * @param file the name in messages.
  * @throws SluiceError `INPUT_UNREACHABLE` if all tries failed, and whatever else `action` throws.
  */
-export async function askedAgain<T>(
+export async function withTries<T>(
   file: string,
   { clock, random }: Pick<SourceContext, "clock" | "random">,
   action: () => Promise<T>,
   signal?: AbortSignal,
 ): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await action();
-    } catch (error) {
-      if (error instanceof SluiceError) throw error;
-      signal?.throwIfAborted();
-      const isLasting = lastingCode.test(`${(error as NodeJS.ErrnoException).code ?? ""}`);
-      if (isLasting || attempt >= limits.maxSourceAttempts) {
-        throw new SluiceError("INPUT_UNREACHABLE", networkReason(error), { file, cause: error });
-      }
-      const retryAfterMs = error instanceof Interrupted ? error.retryAfterMs : undefined;
-      await sleep(clock, backoffMs(attempt, random, undefined, retryAfterMs), signal);
-    }
+  const isTransient = (error: unknown) =>
+    !(error instanceof SluiceError || signal?.aborted) &&
+    !lastingCode.test(`${(error as NodeJS.ErrnoException).code ?? ""}`);
+  try {
+    const maxTries = limits.maxSourceTries;
+    return await withBackoff(action, { clock, random, maxTries, isTransient, signal });
+  } catch (error) {
+    if (error instanceof SluiceError) throw error;
+    signal?.throwIfAborted();
+    throw new SluiceError("INPUT_UNREACHABLE", networkReason(error), { file, cause: error });
   }
 }
 
@@ -55,7 +51,7 @@ export async function dropBody({ body }: RemoteResponse): Promise<void> {
   await body.dump({ limit: maxDroppedBytes });
 }
 
-/** What to do after a response without a file: an error to retry, or a final one. */
+/** What to do after a response without a file: an error after which to try again, or a final one. */
 export function failureOf(
   { status, headers }: RemoteResponse,
   file: string,
@@ -64,8 +60,7 @@ export function failureOf(
 ): Error {
   if (status === 404 || status === 410) return new SluiceError("NOT_FOUND", "", { file });
   if (status === 408 || status === 425 || status === 429 || status >= 500) {
-    const retryAfterMs = parseRetryAfter(headerValue(headers["retry-after"]), clock.now());
-    return new Interrupted(`HTTP ${status}`, retryAfterMs);
+    return new Interrupted(`HTTP ${status}`, demandedWaitMs(headers, clock.now()));
   }
   return new SluiceError("INPUT_UNREADABLE", `HTTP ${status}`, { file, ...options });
 }

@@ -1,5 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import type { Dispatcher } from "undici";
+import { backoffMs, demandedWaitMs } from "../../foundation/backoff.ts";
 import { sleep } from "../../foundation/clock.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -11,7 +12,6 @@ import {
   type RemoteResponse,
   requestRemoteFile,
 } from "../../foundation/remote-file.ts";
-import { backoffMs, parseRetryAfter } from "../../foundation/retry.ts";
 import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
 import { discardPart, PartFile } from "./part-file.ts";
 
@@ -24,7 +24,7 @@ interface PartNote {
 /** The outcome of one step of a download: finished, interrupted, or to begin again. */
 type Step =
   | { next: "end"; outcome: FetchOutcome }
-  | { next: "retry"; reason: string; retryAfterMs?: number; noConnection?: boolean }
+  | { next: "again"; reason: string; retryAfterMs?: number; noConnection?: boolean }
   | { next: "restart"; reason: string };
 
 const downloadTimes = {
@@ -63,12 +63,12 @@ async function downloadInto(
   const { clock, random, signal, logger } = task.context;
   let restarts = 0;
   let wasReached = false;
-  for (let attempt = 1; ; attempt++) {
+  for (let tries = 1; ; tries++) {
     signal?.throwIfAborted();
     const bytesBefore = part.bytes;
     const step = await downloadStep(part, query, task, dispatcher);
     if (step.next === "end") return step.outcome;
-    const isUnreachable = step.next === "retry" && step.noConnection === true;
+    const isUnreachable = step.next === "again" && step.noConnection === true;
     if (isUnreachable && !wasReached) return failed(step.reason);
     wasReached = true;
     logger.log("debug", "download interrupted", { model: task.name, reason: step.reason });
@@ -78,9 +78,9 @@ async function downloadInto(
       await part.restart();
       continue;
     }
-    if (part.bytes > bytesBefore) attempt = 1;
-    if (attempt >= limits.maxDownloadAttempts) return failed(step.reason);
-    await sleep(clock, backoffMs(attempt, random, undefined, step.retryAfterMs), signal);
+    if (part.bytes > bytesBefore) tries = 1;
+    if (tries >= limits.maxDownloadTries) return failed(step.reason);
+    await sleep(clock, backoffMs(tries, random, undefined, step.retryAfterMs), signal);
   }
 }
 
@@ -100,7 +100,7 @@ async function downloadStep(
   } catch (error) {
     signal?.throwIfAborted();
     const noConnection = !brokenCodes.has((error as NodeJS.ErrnoException).code ?? "");
-    return { next: "retry", reason: networkReason(error), noConnection };
+    return { next: "again", reason: networkReason(error), noConnection };
   }
   const refusal = await judge(answer, part, task);
   if (refusal) {
@@ -110,9 +110,9 @@ async function downloadStep(
   const { expected, totalBytes } = expectations(answer, part, task);
   await noteOrigin(task.part, { url: query.url, etag: strongTag(answer) });
   const broken = await pour(answer, part, task, totalBytes);
-  if (broken !== undefined) return { next: "retry", reason: broken };
+  if (broken !== undefined) return { next: "again", reason: broken };
   if (totalBytes !== undefined && part.bytes < totalBytes) {
-    return { next: "retry", reason: `ended after ${part.bytes} of ${totalBytes} bytes` };
+    return { next: "again", reason: `ended after ${part.bytes} of ${totalBytes} bytes` };
   }
   const outcome = checkFetched(expected, { sha256: part.sha256, bytes: part.bytes });
   if (outcome.state === "failed" && resumed > 0) {
@@ -162,11 +162,10 @@ async function judge(
   } else if (status === 404 || status === 410) {
     return end(failed(`HTTP ${status}`, "absent"));
   } else if (status === 429 || status >= 500) {
-    const header = headerValue(answer.headers["retry-after"]);
-    const retryAfterMs = parseRetryAfter(header, task.context.clock.now());
+    const retryAfterMs = demandedWaitMs(answer.headers, task.context.clock.now());
     // Another mirror is faster than a server that asks to wait for minutes.
     if ((retryAfterMs ?? 0) > limits.modelStallTimeoutMs) return end(failed(`HTTP ${status}`));
-    return { next: "retry", reason: `HTTP ${status}`, retryAfterMs };
+    return { next: "again", reason: `HTTP ${status}`, retryAfterMs };
   } else {
     return end(failed(`HTTP ${status}`));
   }

@@ -1,9 +1,8 @@
+import { backoffMs } from "../../foundation/backoff.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
-import { backoffMs } from "../../foundation/retry.ts";
 
 /** Why the endpoint as a whole cannot be used now. */
 export interface EndpointFailure {
@@ -41,12 +40,11 @@ interface BreakerOptions extends BreakerListener {
 
 /**
  * Pauses a whole endpoint when it asks for it (429) or cannot be reached, instead of letting every
- * row find out alone. After a growing wait (full jitter, at least Retry-After, as far as
- * `limits.maxEndpointPauseMs`), one request is sent as a probe; after any reply of the endpoint,
+ * row find out alone. After a growing wait (full jitter, at least Retry-After), one request is sent as a probe; after any reply of the endpoint,
  * all others follow.
  *
  * A request with an `EndpointFailure` is sent again after the pause; this has cost its row no
- * attempt.
+ * try.
  */
 export class EndpointBreaker {
   readonly #options: BreakerOptions;
@@ -98,7 +96,7 @@ export class EndpointBreaker {
     const nowMs = this.#options.clock.monotonic();
     this.#downSinceMs ??= nowMs;
     this.#lastFailure = failure.message;
-    const askedWaitMs = Math.min(failure.retryAfterMs ?? 0, limits.maxEndpointPauseMs);
+    const { retryAfterMs: askedWaitMs = 0 } = failure;
     if (this.#state !== "open" && !isProbe) {
       this.#prolong(Math.min(nowMs + askedWaitMs, this.#deadlineMs()));
       return undefined;

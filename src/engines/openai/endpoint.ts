@@ -230,7 +230,7 @@ export class Endpoint implements RoutedEndpoint {
     const paused = this.#pause(failure.failure, lease, end);
     if (this.#context.beside.isOtherOpen(this)) return paused;
     // It waits, so that another request finds out whether all have to wait.
-    return { ...paused, waitMs: Math.min(retryAfterMs, limits.maxEndpointPauseMs) };
+    return { ...paused, waitMs: retryAfterMs };
   }
 
   #lost(error: TransportError, lease: Lease): Outcome<never> {

@@ -1,13 +1,13 @@
+import { demandedWaitMs } from "../../foundation/backoff.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { tunnelCodes } from "../../foundation/proxy-tunnel.ts";
-import { parseRetryAfter } from "../../foundation/retry.ts";
 import type { EndpointFailure } from "./breaker.ts";
 import type { HttpReply, TransportError } from "./transport.ts";
 
-/** A failure of one request, or of the endpoint: then the request has cost no attempt. */
+/** A failure of one request, or of the endpoint: then the request has cost no try. */
 export type Failure =
   | { of: "request"; error: SluiceError }
   | { of: "endpoint"; failure: EndpointFailure };
@@ -57,13 +57,9 @@ export class FailureReader {
   /**
    * @param secrets texts that messages must not contain.
    * @param now wall time, for Retry-After as a date.
-   * @param maxWaitMs cap of Retry-After.
+   * @param maxWaitMs longest wait that an endpoint may demand; `limits` have a longest one as well.
    */
-  constructor(
-    secrets: readonly string[],
-    now: () => number,
-    maxWaitMs: number = limits.maxRetryAfterMs,
-  ) {
+  constructor(secrets: readonly string[], now: () => number, maxWaitMs = Number.POSITIVE_INFINITY) {
     this.#secrets = secrets.filter((secret) => secret !== "");
     this.#now = now;
     this.#maxWaitMs = maxWaitMs;
@@ -102,25 +98,21 @@ export class FailureReader {
     const { status } = reply;
     const said = this.redact(messageOf(reply.text));
     const message = said === "" ? `status ${status}` : `status ${status}: ${said}`;
-    const retryAfterMs = this.#retryAfterMs(reply);
+    const demanded = (maxMs: number) =>
+      demandedWaitMs(reply.headers, this.#now(), Math.min(maxMs, this.#maxWaitMs));
+    const pauseMs = demanded(limits.maxEndpointPauseMs);
     if (status === 429) {
       if (quotaUsedUp.test(reply.text)) return request("ENDPOINT_UNUSABLE", message, quotaHint);
       if (requestTooLarge.test(reply.text)) return request("REQUEST_REFUSED", message);
-      return { of: "endpoint", failure: { message, retryAfterMs } };
+      return { of: "endpoint", failure: { message, retryAfterMs: pauseMs } };
     }
-    if (status === 503 && retryAfterMs !== undefined) {
-      return { of: "endpoint", failure: { message, retryAfterMs } };
+    if (status === 503 && pauseMs !== undefined) {
+      return { of: "endpoint", failure: { message, retryAfterMs: pauseMs } };
     }
     if (status === 407) return request("ENDPOINT_UNUSABLE", message, { hint: proxyHint });
     const code = codeOf(status, reply.text);
+    const retryAfterMs = demanded(limits.maxRetryAfterMs);
     return request(code, message, { hint: hints[code], retryAfterMs });
-  }
-
-  #retryAfterMs({ headers }: HttpReply): number | undefined {
-    const inMs = headers["retry-after-ms"];
-    const isInMs = typeof inMs === "string" && /^\d+(\.\d+)?$/.test(inMs);
-    const askedMs = isInMs ? Number(inMs) : parseRetryAfter(headers["retry-after"], this.#now());
-    return askedMs && Math.min(askedMs, this.#maxWaitMs);
   }
 }
 

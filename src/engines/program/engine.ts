@@ -101,7 +101,7 @@ class ProgramEngine implements Engine {
     const startedMs = clock.monotonic();
     const tried = await this.#places.begin(task, stop);
     try {
-      const result = tried.done ?? (await this.#attempt(task, tried, stop));
+      const result = tried.done ?? (await this.#try(task, tried, stop));
       return {
         answers: [{ text: JSON.stringify(result), value: result, finishReason: "stop", tokens: 0 }],
         usage: noUsage,
@@ -113,7 +113,7 @@ class ProgramEngine implements Engine {
   }
 
   /** @throws SluiceError unless the program ends well, and its results are staged out. */
-  async #attempt(task: ProgramTask, tried: ProgramTry, stop: AbortSignal): Promise<JsonObject> {
+  async #try(task: ProgramTask, tried: ProgramTry, stop: AbortSignal): Promise<JsonObject> {
     const { clock } = this.#context;
     const startedAt = new Date(clock.now()).toISOString();
     const startedMs = clock.monotonic();

@@ -326,7 +326,7 @@ export class TaskAttempt {
 
   /** Records that a row failed for good; `row` as for `settleAnswered`. */
   settleFailed(index: number, failure: RowFailure, row?: InputRow): void {
-    const { error, attempts, partial, lastAnswer } = failure;
+    const { error, tries: attempts, partial, lastAnswer } = failure;
     const line: Extract<JournalLine, { outcome: "failed" }> = {
       index,
       outcome: "failed",

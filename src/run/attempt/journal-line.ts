@@ -37,7 +37,7 @@ export interface RequestReply {
 /** A failed row, as the executor knows it. */
 export interface RowFailure {
   error: SluiceError;
-  attempts: number;
+  tries: number;
   requests: readonly RequestRecord[];
   planned: number;
   partial?: Json;

@@ -1,8 +1,8 @@
+import { backoffMs } from "../../foundation/backoff.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
-import { backoffMs } from "../../foundation/retry.ts";
 import type { ErrorCounts } from "../attempt/commit.ts";
 import { CancelRequest } from "../coordinate/coordinator.ts";
 import { leadingDeaths } from "../execute/isolation.ts";

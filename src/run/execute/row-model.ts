@@ -160,7 +160,7 @@ class AskedModel implements RowModel {
     const { clock, random } = this.#context;
     const { maxAttempts } = this.#job.retries;
     return askUntilAccepted((next) => this.#engine.infer(next, signal), request, {
-      ...{ promptSet: this.#promptSet, maxAttempts, clock, random, signal, addUsage },
+      ...{ promptSet: this.#promptSet, maxTries: maxAttempts, clock, random, signal, addUsage },
     });
   }
 }

@@ -89,9 +89,9 @@ export class RowWork {
 
   /** Takes over an answer of an earlier attempt; it is not requested again. */
   takeOver(replies: RowReplies): void {
-    for (const [at, { response, attempts }] of replies) {
+    for (const [at, { response, attempts: tries }] of replies) {
       this.#responses[at] = response;
-      this.#tries[at] = attempts;
+      this.#tries[at] = tries;
       this.#answered++;
     }
     this.#skipAnswered();
@@ -200,7 +200,7 @@ export class RowWork {
     this.failure = locatedError(cause, { file: this.#file, line: this.#line });
     const failure = {
       error: this.failure,
-      attempts: this.#tries.reduce((most, tries) => Math.max(most, tries), 0),
+      tries: this.#tries.reduce((most, tries) => Math.max(most, tries), 0),
       requests: records,
       // A row that failed before rendering counts one request for each prompt.
       planned: this.requests.length || promptSet.names.length,
@@ -238,10 +238,10 @@ export class RowWork {
 
   /** A row of several with a common request, which counts once. */
   #settleAlone(row: InputRow, error: SluiceError, requests: readonly RequestRecord[]): void {
-    const attempts = this.#tries[0]!;
+    const tries = this.#tries[0]!;
     const planned = requests.length;
     const located = locatedError(error, row);
-    this.attempt.settleFailed(row.index, { error: located, attempts, requests, planned }, row);
+    this.attempt.settleFailed(row.index, { error: located, tries, requests, planned }, row);
   }
 
   /** The row has results: rows. Without any, it is filtered. */

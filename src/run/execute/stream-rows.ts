@@ -252,7 +252,7 @@ class RowStream {
     let isSuspect = false;
     return askUntilAccepted((it) => (isSuspect ? this.#askAlone(it) : this.#ask(it)), request, {
       ...{ promptSet: this.#promptSet, clock, random, signal: this.#signal },
-      maxAttempts: this.#job.retries.maxAttempts,
+      maxTries: this.#job.retries.maxAttempts,
       accept(response) {
         for (const [at, error] of response.failures ?? []) {
           throw locatedError(asSluiceError(error), rows[at]!);

@@ -1,3 +1,4 @@
+import { backoffMs } from "../../foundation/backoff.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import {
@@ -9,14 +10,13 @@ import {
   type Usage,
 } from "../../foundation/inference.ts";
 import type { Random } from "../../foundation/random.ts";
-import { backoffMs } from "../../foundation/retry.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 
 /** How often and when a request is tried. */
 export interface TryOptions {
   promptSet: PromptSet;
   /** Tries of one request, the first included. */
-  maxAttempts: number;
+  maxTries: number;
   random: Random;
 }
 
@@ -72,20 +72,20 @@ export function acceptAnswers(
  * growing wait. Undefined if the request has failed for good.
  *
  * @param original the first request.
- * @param attempt the number of the try that failed, from 1.
+ * @param tries so far, all failed.
  */
 export function tryAfter(
   original: InferenceRequest,
   failed: Try,
   error: SluiceError,
-  attempt: number,
-  { promptSet, maxAttempts, random }: TryOptions,
+  tries: number,
+  { promptSet, maxTries, random }: TryOptions,
 ): { next: Try; delayMs: number } | undefined {
-  if (!error.retryable || attempt >= maxAttempts) return undefined;
+  if (!error.retryable || tries >= maxTries) return undefined;
   if (error instanceof InvalidAnswers) {
     return { next: nextTry(original, failed.request, error, promptSet), delayMs: 0 };
   }
-  const delayMs = backoffMs(attempt, random, undefined, error.retryAfterMs);
+  const delayMs = backoffMs(tries, random, undefined, error.retryAfterMs);
   return { next: failed, delayMs };
 }
 
@@ -113,7 +113,7 @@ export async function askUntilAccepted(
 ): Promise<InferenceResponse> {
   const { clock, signal, promptSet, accept, addUsage, mayPass } = options;
   let tried: Try = { request };
-  for (let attempt = 1; ; attempt++) {
+  for (let tries = 1; ; tries++) {
     signal.throwIfAborted();
     try {
       const response = await ask(tried.request);
@@ -124,7 +124,7 @@ export async function askUntilAccepted(
       const error = asSluiceError(thrown);
       if (error.paid) addUsage?.(error.paid);
       if (error.scope !== "row" && !mayPass?.(error)) throw error;
-      const after = tryAfter(request, tried, error, attempt, options);
+      const after = tryAfter(request, tried, error, tries, options);
       if (!after) throw error;
       tried = after.next;
       if (after.delayMs > 0) await sleep(clock, after.delayMs, signal);

@@ -411,7 +411,7 @@ const plainJob = z.strictObject({
       .strictObject({
         maxAttempts: count
           .max(100)
-          .default(limits.maxRequestAttempts)
+          .default(limits.maxRequestTries)
           .describe("Tries of one request, including the first"),
       })
       .prefault({}),

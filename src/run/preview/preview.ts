@@ -265,7 +265,7 @@ async function measured(
   try {
     const { maxAttempts } = job.retries;
     const asked = rowsToMeasure(sampled, engine.capacity, rows);
-    const tries = { promptSet, maxAttempts, random, clock, signal };
+    const tries = { promptSet, maxTries: maxAttempts, random, clock, signal };
     const found = await measureRows(engine, asked, tries);
     // Workers share a server's request limit; other engines belong to one worker each.
     const engines = describeEngine(job.model).isShared ? 1 : workers;

@@ -77,7 +77,7 @@ export class Worker {
       promptSet,
       clock: context.clock,
       random: context.random,
-      maxAttempts: context.plan.job.retries.maxAttempts,
+      maxTries: context.plan.job.retries.maxAttempts,
       failOnRowError: context.plan.job.onRowError === "fail",
       ...(arrange && { arrange }),
       onComplete: (attempt, closed) => this.#finish(attempt, closed),

@@ -181,7 +181,7 @@ describe("files of web servers", () => {
       code: "INPUT_UNREACHABLE",
       exitCode: 75,
     });
-    expect(requests).toHaveLength(limits.maxSourceAttempts);
+    expect(requests).toHaveLength(limits.maxSourceTries);
     const closed = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => closed.once("listening", resolve));
     const { port } = closed.address() as { port: number };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { FailureReader } from "../../../src/engines/openai/failures.ts";
 import { TransportError } from "../../../src/engines/openai/transport.ts";
+import { limits } from "../../../src/foundation/limits.ts";
 
 const key = "sk-very-secret";
 const nowMs = Date.UTC(2026, 0, 1);
@@ -71,6 +72,12 @@ describe("a status", () => {
       code: "SERVER_ERROR",
       retryAfterMs: 2000,
     });
+  });
+
+  it("limits what one request waits, and further what all requests wait", () => {
+    const day = { "retry-after": "86400" };
+    expect(ofStatus(429, "", day).retryAfterMs).toBe(limits.maxEndpointPauseMs);
+    expect(ofStatus(500, "", day)).toMatchObject({ retryAfterMs: limits.maxRetryAfterMs });
   });
 
   it("repeats what the server says, on one short line, without the key", () => {

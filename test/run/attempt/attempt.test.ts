@@ -315,7 +315,7 @@ describe("TaskAttempt", () => {
     const run = await plannedRun(rowsOf(1));
     const attempt = await openAttempt(run);
     const error = new SluiceError("SERVER_ERROR", "x".repeat(100_000));
-    attempt.settleFailed(0, { error, attempts: 1, requests: [request], planned: 1 });
+    attempt.settleFailed(0, { error, tries: 1, requests: [request], planned: 1 });
     await attempt.commit();
     const path = commitPath(0, run.plan);
     expect((await run.text(path)).length).toBeLessThan(64 * 1024);

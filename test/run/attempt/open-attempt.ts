@@ -45,7 +45,7 @@ export function fail(
 ): void {
   const failure = {
     error: new SluiceError("SERVER_ERROR", `of row ${index}`),
-    attempts: 3,
+    tries: 3,
     requests: partial ? [request] : [],
     planned: 2,
     ...(partial ? { partial } : {}),

@@ -85,7 +85,7 @@ describe("PartWriter", () => {
     answer(attempt, 0);
     fail(attempt, 1, ["one of two"]);
     const error = new SluiceError("JSON_INVALID", "", { file: inputPath, line: 3 });
-    attempt.settleFailed(2, { error, attempts: 0, requests: [], planned: 0 });
+    attempt.settleFailed(2, { error, tries: 0, requests: [], planned: 0 });
     const { commit } = await attempt.commit();
     const text = await run.text(commit.deadLetters!.path);
     const [first, second] = await run.lines(commit.deadLetters!.path);
@@ -253,11 +253,7 @@ describe("PartWriter", () => {
         const { index, error } = row;
         if (error || index === 2) {
           const failure = error ?? new SluiceError("SERVER_ERROR", "down");
-          attempt.settleFailed(
-            index,
-            { error: failure, attempts: 1, requests: [], planned: 1 },
-            held,
-          );
+          attempt.settleFailed(index, { error: failure, tries: 1, requests: [], planned: 1 }, held);
         } else attempt.settleAnswered(index, [request], JSON.stringify(`ä ${index}`), held);
       }
       const { part, deadLetters, ids, cutRows } = (await attempt.commit()).commit;

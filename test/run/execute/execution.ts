@@ -27,7 +27,7 @@ export interface Execution {
 
 interface Changes {
   job?: Partial<JobInput>;
-  maxAttempts?: number;
+  maxTries?: number;
   failOnRowError?: boolean;
   run?: PlannedRun;
   arrange?: RowArrangement;
@@ -37,7 +37,7 @@ interface Changes {
 export async function execution(
   rows: readonly string[],
   engine: ScriptedEngine,
-  { job = {}, maxAttempts = 3, failOnRowError = false, run: given, arrange }: Changes = {},
+  { job = {}, maxTries = 3, failOnRowError = false, run: given, arrange }: Changes = {},
 ): Promise<Execution> {
   const run = given ?? (await plannedRun(rows, job));
   const { clock, plan } = run;
@@ -58,7 +58,7 @@ export async function execution(
     promptSet: promptSetOf(plan.job, plan.seed),
     clock,
     random: seededRandom(3),
-    maxAttempts,
+    maxTries,
     failOnRowError,
     ...(arrange && { arrange }),
     onComplete(attempt) {

@@ -55,7 +55,7 @@ describe("an engine that dies", () => {
       const code = outcomes[before];
       return code ? new SluiceError(code) : answered(index);
     });
-    const { add, end, results } = await execution(rowsOf(1), engine, { maxAttempts: 2 });
+    const { add, end, results } = await execution(rowsOf(1), engine, { maxTries: 2 });
     await add(0);
     await end();
     expect(await results(0)).toMatchObject([{ answer: "answer 0" }]);

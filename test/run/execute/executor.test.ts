@@ -219,9 +219,9 @@ describe("failures of a request", () => {
     await add(0);
     await end();
     expect(times).toHaveLength(3);
-    expect(times[1]! - times[0]!).toBeLessThanOrEqual(limits.retryBaseMs);
+    expect(times[1]! - times[0]!).toBeLessThanOrEqual(limits.backoffBaseMs);
     expect(times[1]).toBeGreaterThan(times[0]!);
-    expect(times[2]! - times[1]!).toBeLessThanOrEqual(limits.retryBaseMs * 2);
+    expect(times[2]! - times[1]!).toBeLessThanOrEqual(limits.backoffBaseMs * 2);
     expect(await results(0)).toMatchObject([{ answer: "answer 0" }]);
   });
 

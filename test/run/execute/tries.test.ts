@@ -119,7 +119,7 @@ describe("askUntilAccepted", () => {
       return reply;
     };
     const options = {
-      ...{ promptSet: takesAll, maxAttempts: 3, clock, signal: new AbortController().signal },
+      ...{ promptSet: takesAll, maxTries: 3, clock, signal: new AbortController().signal },
       // Every wait is half of what it may be.
       random: { next: () => 0.5 },
       addUsage: (usage: Usage) => {
@@ -136,8 +136,8 @@ describe("askUntilAccepted", () => {
     const { ended, askedMs } = await asking([failed, failed, answered]);
     expect(ended).toBe(answered);
     const [, first = 0, second = 0] = askedMs;
-    expect(first).toBe(limits.retryBaseMs / 2);
-    expect(second - first).toBe(limits.retryBaseMs);
+    expect(first).toBe(limits.backoffBaseMs / 2);
+    expect(second - first).toBe(limits.backoffBaseMs);
     const asks = new SluiceError("SERVER_ERROR", "", { retryAfterMs: 7000 });
     expect((await asking([asks, answered])).askedMs).toEqual([0, 7000]);
   });

@@ -13,7 +13,7 @@ async function measuring(rows: readonly string[], changes: Partial<JobInput> = {
   const sampled = await sampleRequests(context);
   const promptSet = promptSetOf(context.plan.job, 5);
   const signal = new AbortController().signal;
-  const options = { promptSet, clock, random: seededRandom(1), maxAttempts: 3, signal };
+  const options = { promptSet, clock, random: seededRandom(1), maxTries: 3, signal };
   return {
     clock,
     sampled,

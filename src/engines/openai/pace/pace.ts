@@ -1,9 +1,8 @@
+import { backoffMs } from "../../../foundation/backoff.ts";
 import type { Clock } from "../../../foundation/clock.ts";
 import type { Json } from "../../../foundation/json.ts";
-import { limits } from "../../../foundation/limits.ts";
 import type { Logger } from "../../../foundation/logger.ts";
 import type { Random } from "../../../foundation/random.ts";
-import { backoffMs } from "../../../foundation/retry.ts";
 import type { Admission, AdmissionEnd } from "./admission.ts";
 import { sizeOf } from "./durations.ts";
 import { LimitFinder } from "./limit-finder.ts";
@@ -226,7 +225,7 @@ class EndpointPace implements Pace {
     this.#ceiling.refused(sent, this.#sent, nowMs);
     this.#finder?.cap(this.#ceiling.ceiling);
     // Several workers get the same wait, and should not come back together.
-    const askedMs = Math.min(retryAfterMs, limits.maxEndpointPauseMs) * (1 + 0.1 * random.next());
+    const askedMs = retryAfterMs * (1 + 0.1 * random.next());
     const askedBefore = this.#hasAnswered ? 0 : this.#askedUntilMs;
     this.#askedUntilMs = Math.max(askedBefore, nowMs + askedMs);
     this.#hasAnswered = false;
