@@ -8,7 +8,7 @@ import { predictorDescription } from "../src/engines/predictor/description.ts";
 import { transformersDescription } from "../src/engines/transformers/description.ts";
 import { type ErrorCode, errorTable, exitCodes } from "../src/foundation/error-table.ts";
 import { jobJsonSchema } from "../src/run/job/json-schema.ts";
-import { type JobKey, jobKeys } from "../src/run/job/keys.ts";
+import { type JobKey, keysOf } from "../src/run/job/keys.ts";
 import type { SchemaNode } from "../src/run/job/schema-tree.ts";
 import { errorExplanations } from "./error-explanations.ts";
 import { jobTypeFiles } from "./job-types.ts";
@@ -24,20 +24,21 @@ export const root = fileURLToPath(new URL("../", import.meta.url));
 
 /** Every file that is written by a program, by its path from the root, as it should be. */
 export function generatedFiles(): ReadonlyMap<string, string> {
+  const schema = jobJsonSchema() as SchemaNode;
   const jobFile = readFileSync(`${root}docs/job-file.md`, "utf8");
   const engines = readFileSync(`${root}docs/engines.md`, "utf8");
   return new Map([
-    ["schema/job.json", `${JSON.stringify(jobJsonSchema(), null, 2)}\n`],
-    ["docs/job-file.md", withKeys(jobFile)],
+    ["schema/job.json", `${JSON.stringify(schema, null, 2)}\n`],
+    ["docs/job-file.md", withKeys(jobFile, keysOf(schema))],
     ["docs/engines.md", between(engines, supportBegin, supportEnd, `${supportTable()}\n`)],
     ["docs/errors.md", errorsPage()],
-    ...jobTypeFiles(jobJsonSchema() as SchemaNode),
+    ...jobTypeFiles(schema),
   ]);
 }
 
 /** The text with the tables between the two marks replaced. */
-export function withKeys(markdown: string): string {
-  return between(markdown, keysBegin, keysEnd, keyTables());
+export function withKeys(markdown: string, keys: readonly JobKey[]): string {
+  return between(markdown, keysBegin, keysEnd, keyTables(keys));
 }
 
 function between(markdown: string, beginMark: string, endMark: string, text: string): string {
@@ -70,15 +71,15 @@ function supportTable(): string {
   return [head, ...rows].join("\n");
 }
 
-function keyTables(): string {
+function keyTables(keys: readonly JobKey[]): string {
   const firstOf = ({ path }: JobKey) => path.split(".")[0]!;
-  const sizes = Map.groupBy(jobKeys(), firstOf);
-  const groups = Map.groupBy(jobKeys(), (key) => {
+  const sizes = Map.groupBy(keys, firstOf);
+  const groups = Map.groupBy(keys, (key) => {
     const first = firstOf(key);
     return sizes.get(first)!.length > 1 ? `\`${first}\`` : "Keys of one value";
   });
-  const tables = [...groups].map(([group, keys]) => {
-    const rows = keys.map(keyRow).join("\n");
+  const tables = [...groups].map(([group, members]) => {
+    const rows = members.map(keyRow).join("\n");
     return `### ${group}\n\n| key | takes | default | kind | |\n|---|---|---|---|---|\n${rows}\n`;
   });
   return tables.join("\n");

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { generatedFiles, root, withKeys } from "../../scripts/generated-docs.ts";
 import { fullSupport } from "../../src/engines/parameter-support.ts";
-import { jobKeys } from "../../src/run/job/keys.ts";
+import { jobKeys, keysOf } from "../../src/run/job/keys.ts";
 
 describe("files that npm run docs writes", () => {
   const files = [...generatedFiles()];
@@ -40,13 +40,15 @@ describe("files that npm run docs writes", () => {
     expect(text).toMatch(/\| `topK` \| yes \| yes \| yes \| refused \| yes \|/);
   });
 
-  it("keep the prose around the tables", () => {
+  it("keep the prose around the tables, which hold the keys of a new schema at once", () => {
     const begin = "<!-- keys begin: written by npm run docs -->";
     const end = "<!-- keys end -->";
-    const text = withKeys(`before\n${begin}\nold\n${end}\nafter\n`);
+    const keys = keysOf({ properties: { fresh: { type: "string", description: "New" } } });
+    const text = withKeys(`before\n${begin}\nold\n${end}\nafter\n`, keys);
     expect(text).toMatch(/^before\n/);
     expect(text).toMatch(/\nafter\n$/);
     expect(text).not.toContain("\nold\n");
-    expect(() => withKeys("no marks")).toThrow(/lacks/);
+    expect(text).toContain("| `fresh` | text |  | operation | New |");
+    expect(() => withKeys("no marks", keys)).toThrow(/lacks/);
   });
 });

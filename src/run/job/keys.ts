@@ -36,18 +36,21 @@ interface FoundKey extends Omit<JobKey, "description"> {
   meanings: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Every key of the schema, in its order; the forms of a union are merged. */
+/** Every key of the job. */
 export function jobKeys(): readonly JobKey[] {
-  if (!keys) {
-    const found = new Map<string, FoundKey>();
-    collect([schemaTree()], [], "operation", undefined, found);
-    const engines = found.get("model.engine")?.engines.length ?? 0;
-    keys = [...found.values()].map(({ meanings, ...key }) => ({
-      ...key,
-      description: described(meanings, engines),
-    }));
-  }
+  keys ??= keysOf(schemaTree());
   return keys;
+}
+
+/** Every key of a job's schema, in its order; the forms of a union are merged. */
+export function keysOf(schema: SchemaNode): readonly JobKey[] {
+  const found = new Map<string, FoundKey>();
+  collect([schema], [], "operation", undefined, found);
+  const engines = found.get("model.engine")?.engines.length ?? 0;
+  return [...found.values()].map(({ meanings, ...key }) => ({
+    ...key,
+    description: described(meanings, engines),
+  }));
 }
 
 /** The facts about a key that a flag needs. */
