@@ -22,7 +22,7 @@ export interface RangeSource {
 }
 
 /** The bytes that readers together may hold ahead of their reads. */
-export class ReadAheadBudget {
+export class ReadAheadMemory {
   #freeBytes: number;
 
   constructor(bytes: number = maxReadAheadBytesOfFiles) {
@@ -48,8 +48,8 @@ interface Block {
   start: number;
   end: number;
   data: Promise<Uint8Array>;
-  /** Bytes of the budget that it holds; 0 once a reader waits for the range. */
-  budgetBytes: number;
+  /** Bytes of the memory that it holds; 0 once a reader waits for the range. */
+  heldBytes: number;
   abort: AbortController;
 }
 
@@ -58,18 +58,18 @@ interface Block {
  * ahead, several at once, and as many bytes ahead as were read in a row. It splits a long range
  * into requests that run at once.
  *
- * @param budget shared by all readers of a process, so that many open readers stay small.
+ * @param memory shared by all readers of a process, so that many open readers stay small.
  * @example
- * const reader = readAhead({ bytes, fetch: (start, end) => bucket.get(key, start, end) }, budget);
+ * const reader = readAhead({ bytes, fetch: (start, end) => bucket.get(key, start, end) }, memory);
  */
-export function readAhead(source: RangeSource, budget: ReadAheadBudget): RandomReader {
-  return new ReadAheadReader(source, budget);
+export function readAhead(source: RangeSource, memory: ReadAheadMemory): RandomReader {
+  return new ReadAheadReader(source, memory);
 }
 
 class ReadAheadReader implements RandomReader {
   readonly bytes: number;
   readonly #source: RangeSource;
-  readonly #budget: ReadAheadBudget;
+  readonly #memory: ReadAheadMemory;
   readonly #aheadEnd: number;
   /** Ranges held or requested, ascending and without gaps. */
   #blocks: Block[] = [];
@@ -79,10 +79,10 @@ class ReadAheadReader implements RandomReader {
   #readEnd: number | undefined;
   #streakBytes = 0;
 
-  constructor(source: RangeSource, budget: ReadAheadBudget) {
+  constructor(source: RangeSource, memory: ReadAheadMemory) {
     this.bytes = source.bytes;
     this.#source = source;
-    this.#budget = budget;
+    this.#memory = memory;
     this.#aheadEnd = Math.min(source.bytes, source.aheadEnd ?? source.bytes);
   }
 
@@ -142,33 +142,33 @@ class ReadAheadReader implements RandomReader {
     while (this.#end < until) {
       const end = Math.min(this.#aheadEnd, this.#end + size);
       const bytes = end - this.#end;
-      if (!this.#budget.take(bytes)) return;
+      if (!this.#memory.take(bytes)) return;
       this.#ask(end, bytes);
     }
   }
 
-  #ask(end: number, budgetBytes: number): void {
+  #ask(end: number, heldBytes: number): void {
     const abort = new AbortController();
     const data = this.#source.fetch(this.#end, end, abort.signal);
     // Reported to the reader of this range, if one comes.
     data.catch(() => {});
-    this.#blocks.push({ start: this.#end, end, data, budgetBytes, abort });
+    this.#blocks.push({ start: this.#end, end, data, heldBytes, abort });
     this.#end = end;
   }
 
   #drop(isDropped: (block: Block) => boolean): void {
     this.#blocks = this.#blocks.filter((block) => {
       if (!isDropped(block)) return true;
-      // A block without a budget has a reader, or had one.
-      if (block.budgetBytes > 0) block.abort.abort(new Error("nobody reads there any more"));
+      // A block without a memory has a reader, or had one.
+      if (block.heldBytes > 0) block.abort.abort(new Error("nobody reads there any more"));
       this.#giveBack(block);
       return false;
     });
   }
 
   #giveBack(block: Block): void {
-    this.#budget.give(block.budgetBytes);
-    block.budgetBytes = 0;
+    this.#memory.give(block.heldBytes);
+    block.heldBytes = 0;
   }
 }
 

@@ -1,7 +1,7 @@
 import type { WrittenJson } from "../foundation/exact-json.ts";
 import { lettersOf, matchesOf } from "./long-text.ts";
 import { splitSentences } from "./sentences.ts";
-import { assertChars, assertElements } from "./template-budget.ts";
+import { assertChars, assertElements } from "./template-work.ts";
 import { type Filter, type FilterArguments, usualFilters } from "./usual-filters.ts";
 import { isObject, kindOf, printValue } from "./value-text.ts";
 

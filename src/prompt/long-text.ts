@@ -1,4 +1,4 @@
-import { assertChars, assertElements } from "./template-budget.ts";
+import { assertChars, assertElements } from "./template-work.ts";
 
 // The memory that an operation on a text takes depends on its result: a list of letters, or of all
 // matches of a pattern, takes up to 30 times as much as the text. So long texts are processed in

@@ -29,9 +29,9 @@ import {
   assertElements,
   assertWidth,
   extentOf,
-  TemplateBudget,
   TemplateExcess,
-} from "./template-budget.ts";
+  TemplateWork,
+} from "./template-work.ts";
 import type { FilterArguments } from "./usual-filters.ts";
 import { isNumber } from "./value-text.ts";
 
@@ -70,7 +70,7 @@ export class StrictInterpreter extends JinjaInterpreter {
   readonly #place: TemplateSource;
   /** Names of the current row and of `extra`, for messages. */
   #rowNames: () => Iterable<string> = () => [];
-  #budget = new TemplateBudget();
+  #work = new TemplateWork();
 
   constructor(scope: Scope, place: TemplateSource) {
     super(globals);
@@ -80,7 +80,7 @@ export class StrictInterpreter extends JinjaInterpreter {
 
   /** Evaluates a node for a row. Names in `extra` hide the row's fields. */
   over(node: JinjaNode, row: WrittenRow, extra: WrittenRow | undefined): RuntimeValue {
-    this.#budget = new TemplateBudget();
+    this.#work = new TemplateWork();
     this.#rowNames = () => [...Object.keys(row), ...Object.keys(extra ?? {})];
     try {
       return this.evaluate(node, this.#environmentOf(row, extra));
@@ -96,7 +96,7 @@ export class StrictInterpreter extends JinjaInterpreter {
       const holder = [extra, row].find((each) => each !== undefined && Object.hasOwn(each, name));
       const value = holder === undefined && name === "row" ? row : holder?.[name];
       if (value === undefined) continue;
-      this.#budget.held(value);
+      this.#work.held(value);
       environment.setVariable(name, toRuntime(value));
     }
     return environment;
@@ -104,24 +104,24 @@ export class StrictInterpreter extends JinjaInterpreter {
 
   override evaluate(node: JinjaNode | undefined, environment: Environment): RuntimeValue {
     if (node?.type === "Evaluated") return node.value as RuntimeValue;
-    this.#budget.spend(1);
+    this.#work.spend(1);
     if (node?.type === "Identifier") return this.#identifier(node, environment);
     if (node?.type === "MemberExpression") return this.#member(node, environment);
     const value = this.#computed(node, environment);
-    this.#budget.made(value);
+    this.#work.made(value);
     return value;
   }
 
-  /** As in the library, but printed text is charged to the budget too. */
+  /** As in the library, but printed text is counted as work too. */
   override evaluateBlock(nodes: readonly JinjaNode[], environment: Environment): RuntimeValue {
     let text = "";
     for (const node of nodes) {
       const value = this.evaluate(node, environment);
       if (value.type === "NullValue" || value.type === "UndefinedValue") continue;
-      this.#budget.created(value, true);
+      this.#work.created(value, true);
       const printed = String(value);
       // A text is appended unchanged and was charged when it was made.
-      if (value.type !== "StringValue") this.#budget.made({ value: printed });
+      if (value.type !== "StringValue") this.#work.made({ value: printed });
       text += printed;
       assertChars(text.length);
     }
@@ -131,7 +131,7 @@ export class StrictInterpreter extends JinjaInterpreter {
   /** As in the library, but each argument is a step: `f(*list)` makes a list. */
   override evaluateArguments(nodes: readonly JinjaNode[], environment: Environment): Arguments {
     const given = super.evaluateArguments(nodes, environment);
-    this.#budget.spend(given[0].length + given[1].size);
+    this.#work.spend(given[0].length + given[1].size);
     return given;
   }
 
@@ -176,7 +176,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     const { iterable } = node;
     const source = iterable?.type === "SelectExpression" ? iterable.lhs : iterable;
     const elements = this.evaluate(source, new JinjaEnvironment(environment));
-    this.#budget.spend(Array.isArray(elements.value) ? elements.value.length : 1);
+    this.#work.spend(Array.isArray(elements.value) ? elements.value.length : 1);
     const known = evaluated(elements);
     const looped = source === iterable ? known : { ...iterable!, lhs: known };
     return this.#typed({ ...node, iterable: looped }, pathOf(iterable), environment);
@@ -188,7 +188,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     const right = this.evaluate(node.right, environment);
     const sides = [pathOf(node.left), pathOf(node.right)] as const;
     const path = (right.type === "NullValue" ? sides[1] : undefined) ?? sides[0] ?? sides[1];
-    this.#budget.read(right);
+    this.#work.read(right);
     const number = calculated(node.operator?.value ?? "", left, right);
     if (number !== undefined) return number;
     const known = { ...node, left: evaluated(left), right: evaluated(right) };
@@ -217,7 +217,7 @@ export class StrictInterpreter extends JinjaInterpreter {
   #call(node: JinjaNode, environment: Environment): RuntimeValue {
     try {
       const value = this.#library(node, environment);
-      this.#budget.created(value);
+      this.#work.created(value);
       return value;
     } catch (thrown) {
       throw isPlainError(thrown) ? this.#failed(thrown) : thrown;
@@ -264,7 +264,7 @@ export class StrictInterpreter extends JinjaInterpreter {
       if (this.#scope.guarded.has(node)) return undefinedValue;
       throw wrongType(this.#place, inWords(thrown), path);
     }
-    if (property?.type === "SliceExpression") this.#budget.created(value);
+    if (property?.type === "SliceExpression") this.#work.created(value);
     const isCalled = this.#scope.called.has(node);
     if (isCalled) value = bounded(object, String(property?.value), value);
     if (isCalled && value.type !== "FunctionValue") {
@@ -341,10 +341,10 @@ export class StrictInterpreter extends JinjaInterpreter {
         if (changed !== undefined) return changed;
       }
       if (own !== undefined) {
-        this.#budget.read(operand);
+        this.#work.read(operand);
         const input = fromRuntime(operand);
         const value = toRuntime(own(input, this.#filterArguments(node, environment)));
-        this.#budget.created(value, true);
+        this.#work.created(value, true);
         return value;
       }
       if (longFilters.has(name)) this.#assertLength(name, operand, node, environment);
@@ -354,7 +354,7 @@ export class StrictInterpreter extends JinjaInterpreter {
       if (value === undefined) {
         return this.#absent(node, `${pathOf(node.operand) ?? "a list"} | ${name}`);
       }
-      if (value !== operand) this.#budget.created(value);
+      if (value !== operand) this.#work.created(value);
       return value;
     } catch (thrown) {
       if (!isPlainError(thrown)) throw thrown;
@@ -369,7 +369,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     node: JinjaNode,
     environment: Environment,
   ): void {
-    this.#budget.read(operand);
+    this.#work.read(operand);
     if (filterArgumentsOf(node).length === 0) return;
     const { positional, named } = this.#filterArguments(node, environment);
     if (name === "replace") return assertReplaced(operand.value, positional);

@@ -7,7 +7,7 @@ import {
   spacedOnce,
   textSlice,
 } from "./long-text.ts";
-import { assertChars, assertElements, assertWidth } from "./template-budget.ts";
+import { assertChars, assertElements, assertWidth } from "./template-work.ts";
 import { isNumber, isObject, kindOf, printValue } from "./value-text.ts";
 
 /** Arguments of a filter, by position and by keyword. */

@@ -76,7 +76,7 @@ export async function cleanRun(
   await assertSealed(dependencies, location);
   const cleaning: Cleaning = { files: 0, freedBytes: 0, publishedBytes: 0 };
   const id = sortableId(clock, random);
-  // The job of the last call stays on record: its budget of failures may differ.
+  // The job of the last call stays on record: its limit of failed rows may differ.
   const job = (await leadingCoordinator(storage))?.job ?? plan.job;
   const coordinator = isDryRun
     ? undefined

@@ -100,7 +100,11 @@ export async function runJob(
   const sealed = await completeSeal(context, context.plan, dependencies);
   if (sealed) {
     const facts = { ...placesOf(location, sealed.generation), runTimeSec: seconds() };
-    const isSuccess = withinBudget(opened.job, { rows: sealed.rows.total }, sealed.rows.failed);
+    const isSuccess = areFailuresAllowed(
+      opened.job,
+      { rows: sealed.rows.total },
+      sealed.rows.failed,
+    );
     const before = { resumedRows: sealed.rows.total, generatedTokens: 0 };
     const summary = sealedSummary(sealed, { ...facts, ...before }, isSuccess);
     // The sealing process may have died before it wrote the report, or writes none.
@@ -213,7 +217,7 @@ export async function carryOut(
     if (cut !== undefined) onEvent({ type: "notice", message: cut });
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
-    const isSuccess = withinBudget(job, { rows: run.totalRows }, failed);
+    const isSuccess = areFailuresAllowed(job, { rows: run.totalRows }, failed);
     const summary = sealedSummary(manifest, { ...facts, runTimeSec: seconds() }, isSuccess);
     if (job.report) await writeAxolotlReport(context, summary);
     return { summary, exitCode: codeOf(isSuccess), wasSealed: false };
@@ -386,7 +390,7 @@ async function committedCounts(
   return counts;
 }
 
-// Reading every commit is worthwhile only for a budget of failures.
+// Reading every commit is worthwhile only for a limit of failed rows.
 async function failedBefore(
   context: RunContext,
   job: JobSpec,
@@ -404,7 +408,11 @@ export function failedRowsAllowed(job: JobSpec, plan: Pick<Plan, "rows">): numbe
 }
 
 /** True if no more rows failed than the job allows; by default, none may. */
-export function withinBudget(job: JobSpec, plan: Pick<Plan, "rows">, failed: number): boolean {
+export function areFailuresAllowed(
+  job: JobSpec,
+  plan: Pick<Plan, "rows">,
+  failed: number,
+): boolean {
   return failed <= (failedRowsAllowed(job, plan) ?? 0);
 }
 

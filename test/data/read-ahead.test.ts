@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type RangeSource, ReadAheadBudget, readAhead } from "../../src/data/read-ahead.ts";
+import { type RangeSource, ReadAheadMemory, readAhead } from "../../src/data/read-ahead.ts";
 import { limits } from "../../src/foundation/limits.ts";
 
 const content = Buffer.from(
@@ -38,7 +38,7 @@ describe("readAhead", () => {
     const step = fc.oneof(read, fc.record({ next: fc.integer({ min: 1, max: 90_000 }) }));
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
-        const reader = readAhead(source().source, new ReadAheadBudget(200_000));
+        const reader = readAhead(source().source, new ReadAheadMemory(200_000));
         let end = 0;
         for (const each of steps) {
           const { offset, length } = "next" in each ? { offset: end, length: each.next } : each;
@@ -53,7 +53,7 @@ describe("readAhead", () => {
 
   it("answers reads that overlap in time", async () => {
     const { source: held, asked } = source({ isHeld: true });
-    const reader = readAhead(held, new ReadAheadBudget());
+    const reader = readAhead(held, new ReadAheadMemory());
     const reads = [reader.read(0, 10), reader.read(100_000, 10), reader.read(5, 10)];
     for (const each of asked) each.answer();
     expect((await Promise.all(reads)).map((bytes) => bytes[0])).toEqual([
@@ -67,7 +67,7 @@ describe("readAhead", () => {
   it("asks ahead of who reads on, no further than was read", async () => {
     const bytes = 64 * 1024 * 1024;
     const { source: long, asked } = source({ bytes });
-    const reader = readAhead(long, new ReadAheadBudget());
+    const reader = readAhead(long, new ReadAheadMemory());
     const chunk = limits.readChunkBytes;
     await reader.read(0, chunk);
     expect(asked.at(-1)?.end).toBe(2 * chunk);
@@ -88,7 +88,7 @@ describe("readAhead", () => {
 
   it("asks for a long range in several pieces at once", async () => {
     const { source: held, asked } = source({ bytes: 10 * limits.maxRangeBytes, isHeld: true });
-    const reading = readAhead(held, new ReadAheadBudget()).read(5, 3 * limits.maxRangeBytes);
+    const reading = readAhead(held, new ReadAheadMemory()).read(5, 3 * limits.maxRangeBytes);
     expect(asked.filter(({ end }) => end <= 5 + 3 * limits.maxRangeBytes)).toHaveLength(3);
     for (const each of asked) each.answer();
     expect((await reading).length).toBe(3 * limits.maxRangeBytes);
@@ -96,24 +96,24 @@ describe("readAhead", () => {
 
   it("asks for nothing beyond a given end, or while others hold all there may be", async () => {
     const { source: bounded, asked } = source({ bytes: 1e9, aheadEnd: 1_000_000 });
-    const reader = readAhead(bounded, new ReadAheadBudget());
+    const reader = readAhead(bounded, new ReadAheadMemory());
     for (let at = 0; at < 1_000_000; at += 200_000) await reader.read(at, 200_000);
     expect(asked.at(-1)?.end).toBe(1_000_000);
 
-    const budget = new ReadAheadBudget(limits.readChunkBytes);
-    const first = readAhead(source({ bytes: 1e9 }).source, budget);
+    const memory = new ReadAheadMemory(limits.readChunkBytes);
+    const first = readAhead(source({ bytes: 1e9 }).source, memory);
     await first.read(0, limits.readChunkBytes);
     const second = source({ bytes: 1e9 });
-    await readAhead(second.source, budget).read(0, limits.readChunkBytes);
+    await readAhead(second.source, memory).read(0, limits.readChunkBytes);
     expect(second.asked).toHaveLength(1);
     await first.close();
-    await readAhead(second.source, budget).read(0, limits.readChunkBytes);
+    await readAhead(second.source, memory).read(0, limits.readChunkBytes);
     expect(second.asked).toHaveLength(3);
   });
 
   it("takes back what nobody waits for when it is closed", async () => {
     const { source: held, asked } = source({ bytes: 1e9, isHeld: true });
-    const reader = readAhead(held, new ReadAheadBudget());
+    const reader = readAhead(held, new ReadAheadMemory());
     const reading = reader.read(0, limits.readChunkBytes);
     asked[0]!.answer();
     await reading;
@@ -130,7 +130,7 @@ describe("readAhead", () => {
         return content.subarray(start, end);
       },
     };
-    const reader = readAhead(flaky, new ReadAheadBudget());
+    const reader = readAhead(flaky, new ReadAheadMemory());
     await expect(reader.read(0, 50)).rejects.toThrow("reset");
     fails = false;
     expect(Buffer.compare(await reader.read(0, 50), content.subarray(0, 50))).toBe(0);

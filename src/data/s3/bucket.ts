@@ -4,7 +4,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
-import { ReadAheadBudget, readAhead } from "../read-ahead.ts";
+import { ReadAheadMemory, readAhead } from "../read-ahead.ts";
 import type { RandomReader, Writer } from "../storage/storage.ts";
 import { faultOf, isTransient, storeErrorOf } from "./faults.ts";
 import {
@@ -44,7 +44,7 @@ export interface BucketParts {
 export class S3Bucket {
   readonly location: string;
   readonly #parts: BucketParts;
-  readonly #aheadBudget = new ReadAheadBudget();
+  readonly #aheadMemory = new ReadAheadMemory();
   #connecting: Promise<S3Requests> | undefined;
 
   constructor(parts: BucketParts) {
@@ -151,7 +151,7 @@ export class S3Bucket {
         throw new SluiceError("STORE_FAILED", "it was replaced while it was read", { file });
       }
     };
-    return readAhead({ bytes, fetch }, this.#aheadBudget);
+    return readAhead({ bytes, fetch }, this.#aheadMemory);
   }
 
   /**

@@ -10,7 +10,7 @@ import {
 import { type DispatcherFor, downloadDispatcher } from "../../foundation/remote-file.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import type { OpenHints } from "../open-files.ts";
-import { type ReadAheadBudget, readAhead } from "../read-ahead.ts";
+import { type ReadAheadMemory, readAhead } from "../read-ahead.ts";
 import type { RandomReader } from "../storage/storage.ts";
 import { FileCopies } from "./file-copies.ts";
 import { isGlob } from "./glob.ts";
@@ -20,7 +20,7 @@ import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
 /** Opens files on web servers for all kinds of sources. */
 export class HttpFiles {
   readonly #context: SourceContext;
-  readonly #budget: ReadAheadBudget;
+  readonly #memory: ReadAheadMemory;
   readonly #reach: Reach | undefined;
   readonly #copies: FileCopies;
   /** By whether private networks are allowed. */
@@ -30,9 +30,9 @@ export class HttpFiles {
    * @param reach default: everything but the metadata services of clouds, for the user names the
    *   address.
    */
-  constructor(context: SourceContext, budget: ReadAheadBudget, reach?: Reach) {
+  constructor(context: SourceContext, memory: ReadAheadMemory, reach?: Reach) {
     this.#context = context;
-    this.#budget = budget;
+    this.#memory = memory;
     this.#reach = reach;
     this.#copies = new FileCopies(context);
   }
@@ -88,7 +88,7 @@ export class HttpFiles {
         ...(end !== undefined && { aheadEnd: end }),
         fetch: (from, to, signal) => file.range(from, to, facts, signal),
       },
-      this.#budget,
+      this.#memory,
     );
   }
 

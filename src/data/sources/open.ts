@@ -3,7 +3,7 @@ import { limits } from "../../foundation/limits.ts";
 import type { Reach } from "../../foundation/reach.ts";
 import { expandInputs, type InputFile, type InputSource } from "../inputs.ts";
 import type { OpenFile } from "../open-files.ts";
-import { ReadAheadBudget } from "../read-ahead.ts";
+import { ReadAheadMemory } from "../read-ahead.ts";
 import { localStorage } from "../storage/local.ts";
 import { schemeOf } from "../storage/open.ts";
 import { localSource } from "./local.ts";
@@ -69,16 +69,16 @@ export const localInputs: InputStores = inputsOf(
  * const reader = await inputs.open(file.path, { etag: file.etag });
  */
 export function inputStores(context: SourceContext): InputStores {
-  const budget = new ReadAheadBudget();
+  const memory = new ReadAheadMemory();
   const known = new Map<string, Promise<SourceStore>>();
   const inReach = new Map<string, InputStores>();
   const httpFiles = async (reach?: Reach) => {
     const { HttpFiles } = await import("./https.ts");
-    return new HttpFiles(context, budget, reach);
+    return new HttpFiles(context, memory, reach);
   };
   const https = async (reach?: Reach) =>
     (await import("./https.ts")).httpsSource(await httpFiles(reach));
-  const s3 = async () => (await import("./s3.ts")).s3Source(context, budget);
+  const s3 = async () => (await import("./s3.ts")).s3Source(context, memory);
   // The user chooses the hub and the stores, and so trusts what these redirect to.
   const hf = async () =>
     (await import("./hugging-face.ts")).huggingFaceSource(await httpFiles(), context);

@@ -1,6 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type ReadAheadBudget, readAhead } from "../read-ahead.ts";
+import { type ReadAheadMemory, readAhead } from "../read-ahead.ts";
 import type { S3Bucket } from "../s3/bucket.ts";
 import { openS3Bucket } from "../s3/open.ts";
 import type { ObjectFacts } from "../s3/requests.ts";
@@ -12,7 +12,7 @@ import type { SourceContext, SourceStore } from "./source-store.ts";
 const maxKnownObjects = 64;
 
 /** Objects of stores with the S3 protocol: `s3://`, `r2://`, `gs://`. */
-export function s3Source(context: SourceContext, budget: ReadAheadBudget): SourceStore {
+export function s3Source(context: SourceContext, memory: ReadAheadMemory): SourceStore {
   const buckets = new Map<string, S3Bucket>();
   const known = new KnownObjects();
   const bucketOf = (address: string) => {
@@ -52,7 +52,7 @@ export function s3Source(context: SourceContext, budget: ReadAheadBudget): Sourc
         }
       };
       const aheadBytes = end === undefined ? 0 : limits.maxRangeBytes;
-      return readAhead({ bytes, aheadEnd, aheadBytes, fetch }, budget);
+      return readAhead({ bytes, aheadEnd, aheadBytes, fetch }, memory);
     },
   };
 }

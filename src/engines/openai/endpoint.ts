@@ -11,7 +11,7 @@ import type { Call, Form } from "./call.ts";
 import { FailureReader } from "./failures.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { type Admission, type AdmissionEnd, openPace, type Pace } from "./pace/pace.ts";
-import type { ReplyBudget } from "./reply-budget.ts";
+import type { ReplyMemory } from "./reply-memory.ts";
 import { type RoutedEndpoint, textHash } from "./routing/router.ts";
 import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
@@ -55,7 +55,7 @@ export interface EndpointContext extends EngineContext {
   /** Listens on the signals of requests, once for all endpoints. */
   watch: AbortWatch;
   /** Bytes of replies at once, of all endpoints. */
-  replyBudget: ReplyBudget;
+  replyMemory: ReplyMemory;
   beside: EndpointsBeside;
 }
 

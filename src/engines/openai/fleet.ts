@@ -6,7 +6,7 @@ import { trustOf } from "./certificates.ts";
 import { Endpoint, type EndpointsBeside, type Lease, shownAddress } from "./endpoint.ts";
 import { endpointsOf } from "./endpoints.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
-import { ReplyBudget } from "./reply-budget.ts";
+import { ReplyMemory } from "./reply-memory.ts";
 import { holderOf, leastLoaded } from "./routing/router.ts";
 
 /** Waiting requests for each of several servers, so that a suitable one can be chosen. */
@@ -51,7 +51,7 @@ export class Fleet implements EndpointsBeside {
     const secrets = each.map((own) => apiKey(own, environment)?.value ?? "");
     const heaviest = Math.max(...each.map(({ weight }) => weight));
     const addresses = each.map(({ baseUrl }) => shownAddress(baseUrl)).join(", ");
-    const replyBudget = new ReplyBudget();
+    const replyMemory = new ReplyMemory();
     this.#clock = clock;
     this.#logger = logger;
     this.endpoints = each.map((own) => {
@@ -65,7 +65,7 @@ export class Fleet implements EndpointsBeside {
           addresses,
           secrets,
           watch: this.#watch,
-          replyBudget,
+          replyMemory,
           beside: this,
         },
       });

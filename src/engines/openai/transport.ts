@@ -8,7 +8,7 @@ import { connectorWithoutInterim } from "../../foundation/interim-replies.ts";
 import { tunnelOptions } from "../../foundation/proxy-tunnel.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { proxyFor } from "./proxy.ts";
-import { type Incoming, ReplyBudget } from "./reply-budget.ts";
+import { type Incoming, ReplyMemory } from "./reply-memory.ts";
 
 /** A received reply, whatever its status. */
 export interface HttpReply {
@@ -69,7 +69,7 @@ interface TransportOptions {
   /** Listens on the signals of requests, possibly shared. Default: its own. */
   watch?: AbortWatch;
   /** Bytes of replies at once, possibly shared. Default: its own. */
-  replyBudget?: ReplyBudget;
+  replyMemory?: ReplyMemory;
 }
 
 /** Longest wait for a connection. */
@@ -184,7 +184,7 @@ export function basicCredentials({ username, password }: URL): string | undefine
 /** The shared state of the exchanges of one transport. One timer serves all. */
 class Exchanges {
   readonly watch: AbortWatch;
-  readonly budget: ReplyBudget;
+  readonly memory: ReplyMemory;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   /** Why no more requests are sent. */
@@ -194,11 +194,11 @@ class Exchanges {
   #cancelTimer: (() => void) | undefined;
 
   constructor(options: TransportOptions) {
-    const { watch = new AbortWatch(), replyBudget = new ReplyBudget() } = options;
+    const { watch = new AbortWatch(), replyMemory = new ReplyMemory() } = options;
     this.#clock = options.clock;
     this.#timeoutMs = options.timeoutMs;
     this.watch = watch;
-    this.budget = replyBudget;
+    this.memory = replyMemory;
   }
 
   send(exchange: Exchange): void {
@@ -327,10 +327,10 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
     if (this.isSettled) return;
     if (this.#rest === undefined) {
       this.#rest = [this.#first!];
-      this.#exchanges.budget.take(this, this.#first!.length);
+      this.#exchanges.memory.take(this, this.#first!.length);
     }
     this.#rest.push(chunk);
-    this.#exchanges.budget.take(this, chunk.length);
+    this.#exchanges.memory.take(this, chunk.length);
   }
 
   onResponseEnd(): void {
@@ -365,7 +365,7 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
   #settle(): void {
     this.isSettled = true;
     this.#first = this.#rest = undefined;
-    this.#exchanges.budget.release(this);
+    this.#exchanges.memory.release(this);
     this.#exchanges.end(this);
     this.#exchanges.watch.remove(this.#signal, this);
   }

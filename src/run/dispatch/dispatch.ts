@@ -135,7 +135,7 @@ export class Dispatcher {
     if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
     if (this.#failedRows > (this.#options.maxFailedRows ?? Infinity))
-      this.#stop(this.#overBudget());
+      this.#stop(this.#tooManyFailed());
     this.#fill();
     this.#settleIfOver();
     return ended.finally(() => signal.removeEventListener("abort", onAbort));
@@ -144,7 +144,7 @@ export class Dispatcher {
   /** Counts failed rows in tasks that other processes committed meanwhile. */
   addFailedElsewhere(rows: number): void {
     this.#failedRows += rows;
-    this.#checkBudget();
+    this.#checkFailedRows();
     this.#settleIfOver();
   }
 
@@ -336,7 +336,7 @@ export class Dispatcher {
     this.#tellErrors(errors, running.state);
     Object.assign(running, { waiting, inFlight, done, failed, usage });
     this.#options.onEvent({ ...message, worker: worker.id });
-    this.#checkBudget();
+    this.#checkFailedRows();
   }
 
   #onTaskEnd(worker: DispatchedWorker, message: FromWorker & { type: "task-end" }): void {
@@ -353,7 +353,7 @@ export class Dispatcher {
       this.#committed++;
       this.#deaths = 0;
       this.#failedRows += failed - running.failed;
-      this.#checkBudget();
+      this.#checkFailedRows();
       return;
     }
     this.#failedRows -= running.failed;
@@ -485,13 +485,13 @@ export class Dispatcher {
     );
   }
 
-  #checkBudget(): void {
+  #checkFailedRows(): void {
     const { maxFailedRows } = this.#options;
     if (maxFailedRows === undefined || this.#failedRows <= maxFailedRows) return;
-    this.#stop(this.#overBudget());
+    this.#stop(this.#tooManyFailed());
   }
 
-  #overBudget(): SluiceError {
+  #tooManyFailed(): SluiceError {
     const detail = `${this.#failedRows} failed, ${this.#options.maxFailedRows} allowed`;
     return new SluiceError("TOO_MANY_FAILED_ROWS", detail);
   }

@@ -9,12 +9,12 @@ import { readPlan } from "../plan/plan.ts";
 import { openRetry } from "../retry/abandon-retry.ts";
 import type { RunContext } from "../run-context.ts";
 import {
+  areFailuresAllowed,
   codeOf,
   pendingTasks,
   placesOf,
   type RunResult,
   stopped,
-  withinBudget,
 } from "../run-job.ts";
 import { committedTasks } from "../seal/commits.ts";
 import type { Manifest } from "../seal/manifest.ts";
@@ -67,7 +67,7 @@ export async function attachRun(
   const sealedResult = async (manifest: Manifest, wasSealed: boolean): Promise<RunResult> => {
     const job = (await leadingCoordinator(storage))?.job ?? plan.job;
     const { total, failed } = manifest.rows;
-    const isSuccess = withinBudget(job, { rows: total }, failed);
+    const isSuccess = areFailuresAllowed(job, { rows: total }, failed);
     const end = wasSealed ? { runTimeSec: 0, generatedTokens: 0, resumedRows: 0 } : await ended();
     const resumedRows = wasSealed ? total : pending.committedRows + end.resumedRows;
     const facts = { ...places, ...end, resumedRows };

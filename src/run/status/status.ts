@@ -13,7 +13,7 @@ import { openTaskSet } from "../dispatch/open-tasks.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
 import { answeredNothing, openRetry } from "../retry/abandon-retry.ts";
-import { failedRowsAllowed, withinBudget } from "../run-job.ts";
+import { areFailuresAllowed, failedRowsAllowed } from "../run-job.ts";
 import { committedTasks, readCommits } from "../seal/commits.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { readManifest, readSeals } from "../seal/seals.ts";
@@ -460,7 +460,11 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
   const { plan, sealed, lives, atWork } = seen;
   const { coordinator, workers } = lives;
   if (sealed) {
-    const isWithin = withinBudget(jobOf(plan, lives), { rows: sealed.rows.total }, failedRows);
+    const isWithin = areFailuresAllowed(
+      jobOf(plan, lives),
+      { rows: sealed.rows.total },
+      failedRows,
+    );
     const state = isWithin ? "successful" : "failed";
     return { state, reason: failedRows === 0 ? "sealed" : `sealed, failed rows: ${failedRows}` };
   }

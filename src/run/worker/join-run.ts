@@ -16,7 +16,7 @@ import type { JobSpec } from "../job/schema.ts";
 import { type Plan, TaskTable } from "../plan/plan.ts";
 import { assertBegunSo } from "../plan/probe.ts";
 import { finishReplacement } from "../plan/replace-run.ts";
-import { failedRowsAllowed, withinBudget } from "../run-job.ts";
+import { areFailuresAllowed, failedRowsAllowed } from "../run-job.ts";
 import { committedTasks } from "../seal/commits.ts";
 import { sealIfComplete } from "../seal/seal-as-leader.ts";
 import { EventStream } from "../status/event-stream.ts";
@@ -24,7 +24,7 @@ import type { RunEvent } from "../status/events.ts";
 import { presentPlan, type ServeOptions, workerInside } from "./serve.ts";
 
 /** Least time between two counts of the failed rows of other workers. */
-const budgetLookIntervalMs = 10_000;
+const elsewhereLookIntervalMs = 10_000;
 
 /** Starts the worker for the tasks; `index` is its number on the machine, from 0. */
 export type StartJoinedWorker = (
@@ -100,7 +100,7 @@ export async function joinRun(
     }).finally(() => claims.end());
     if (end.error) throw end.error;
     const sealed = await sealIfComplete(serving, onEvent);
-    return !sealed || withinBudget(plan.job, plan, sealed.rows.failed);
+    return !sealed || areFailuresAllowed(plan.job, plan, sealed.rows.failed);
   } catch (error) {
     onEvent({ type: "run-stop", error: asSluiceError(error).toJSON() });
     throw error;
@@ -176,7 +176,7 @@ async function dispatch(
         if (event.type === "task-end" && looksElsewhere) lookElsewhere();
       },
     });
-    const lookElsewhere = atMostEvery(budgetLookIntervalMs, clock, async () =>
+    const lookElsewhere = atMostEvery(elsewhereLookIntervalMs, clock, async () =>
       begun.addFailedElsewhere(await failedRows.fresh(taken)),
     );
     dispatcher = begun;

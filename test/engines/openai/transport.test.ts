@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { ReplyBudget } from "../../../src/engines/openai/reply-budget.ts";
+import { ReplyMemory } from "../../../src/engines/openai/reply-memory.ts";
 import { Transport } from "../../../src/engines/openai/transport.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { rejectionOf } from "../engine-context.ts";
@@ -60,7 +60,7 @@ describe("Transport", () => {
     });
     const transport = await transportTo(server, {
       ...{ maxConnections: 8, timeoutMs: 15_000, maxResponseBytes: size },
-      replyBudget: new ReplyBudget(100_000),
+      replyMemory: new ReplyMemory(100_000),
     });
     const asked = Array.from({ length: 24 }, () => transport.post("/", "{}", never));
     const replies = await Promise.all(asked);

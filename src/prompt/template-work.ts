@@ -13,7 +13,7 @@ const placeCost = 6;
 export class TemplateExcess extends Error {}
 
 /** The work that rendering one prompt of one row may still take. */
-export class TemplateBudget {
+export class TemplateWork {
   #rest: number = limits.maxTemplateWork;
   #rowElements = 0;
 

@@ -11,7 +11,7 @@ export interface Incoming {
  * Bytes of replies in memory, however many are in flight. If they are too many, all but the oldest
  * wait, so that one of them always comes to its end.
  */
-export class ReplyBudget {
+export class ReplyMemory {
   readonly #maxBytes: number;
   /** Bytes of each reply, the oldest first. */
   readonly #held = new Map<Incoming, number>();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Incoming, ReplyBudget } from "../../../src/engines/openai/reply-budget.ts";
+import { type Incoming, ReplyMemory } from "../../../src/engines/openai/reply-memory.ts";
 
 /** A reply that notes whether it is made to wait. */
 function reply(): Incoming & { isWaiting: boolean } {
@@ -17,46 +17,46 @@ function reply(): Incoming & { isWaiting: boolean } {
 
 const waiting = (...replies: { isWaiting: boolean }[]) => replies.map(({ isWaiting }) => isWaiting);
 
-describe("ReplyBudget", () => {
+describe("ReplyMemory", () => {
   it("lets replies come as long as they are few bytes together", () => {
-    const [budget, a, b] = [new ReplyBudget(100), reply(), reply()];
-    budget.take(a, 60);
-    budget.take(b, 40);
+    const [memory, a, b] = [new ReplyMemory(100), reply(), reply()];
+    memory.take(a, 60);
+    memory.take(b, 40);
     expect(waiting(a, b)).toEqual([false, false]);
   });
 
   it("has all but the oldest wait beyond that, and never the oldest", () => {
-    const [budget, a, b, c] = [new ReplyBudget(100), reply(), reply(), reply()];
-    for (const each of [a, b, c]) budget.take(each, 30);
-    budget.take(b, 30);
-    budget.take(a, 500);
-    budget.take(c, 1);
+    const [memory, a, b, c] = [new ReplyMemory(100), reply(), reply(), reply()];
+    for (const each of [a, b, c]) memory.take(each, 30);
+    memory.take(b, 30);
+    memory.take(a, 500);
+    memory.take(c, 1);
     expect(waiting(a, b, c)).toEqual([false, true, true]);
   });
 
   it("lets the next oldest come to its end, and all once there is room", () => {
-    const [budget, a, b, c] = [new ReplyBudget(100), reply(), reply(), reply()];
-    budget.take(a, 10);
-    budget.take(b, 80);
-    budget.take(c, 80);
-    budget.take(b, 1);
+    const [memory, a, b, c] = [new ReplyMemory(100), reply(), reply(), reply()];
+    memory.take(a, 10);
+    memory.take(b, 80);
+    memory.take(c, 80);
+    memory.take(b, 1);
     expect(waiting(a, b, c)).toEqual([false, true, true]);
-    budget.release(a);
+    memory.release(a);
     expect(waiting(b, c)).toEqual([false, true]);
-    budget.release(b);
+    memory.release(b);
     expect(waiting(c)).toEqual([false]);
-    budget.take(c, 1000);
+    memory.take(c, 1000);
     expect(waiting(c)).toEqual([false]);
   });
 
   it("does not count what is released twice, or was never counted", () => {
-    const [budget, a, b] = [new ReplyBudget(100), reply(), reply()];
-    budget.take(a, 90);
-    budget.release(b);
-    budget.release(a);
-    budget.release(a);
-    budget.take(a, 1);
-    budget.take(b, 99);
+    const [memory, a, b] = [new ReplyMemory(100), reply(), reply()];
+    memory.take(a, 90);
+    memory.release(b);
+    memory.release(a);
+    memory.release(a);
+    memory.take(a, 1);
+    memory.take(b, 99);
     expect(waiting(a, b)).toEqual([false, false]);
   });
 });
