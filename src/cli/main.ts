@@ -7,7 +7,7 @@ import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError } from "../foundation/errors.ts";
 import { systemRandom } from "../foundation/random.ts";
 import type { CliIo, StopSignal } from "./io.ts";
-import { runProgram } from "./program.ts";
+import { runCommandLine } from "./program.ts";
 import { report } from "./report.ts";
 
 const stopSignals: readonly StopSignal[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"];
@@ -69,4 +69,4 @@ function processIo(): CliIo {
   };
 }
 
-await runProgram(process.argv.slice(2), processIo(), { version: softwareVersion() });
+await runCommandLine(process.argv.slice(2), processIo(), { version: softwareVersion() });

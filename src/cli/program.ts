@@ -16,10 +16,10 @@ interface ProgramOptions {
  * are printed to stderr, as `error CODE: message` and a hint.
  *
  * @example
- * await runProgram(["plan", "-c", "job.yaml"], io, { version: "0.1.0" });
+ * await runCommandLine(["plan", "-c", "job.yaml"], io, { version: "0.1.0" });
  *
  */
-export async function runProgram(
+export async function runCommandLine(
   args: readonly string[],
   io: CliIo,
   { version, commands = commandTable }: ProgramOptions,

@@ -11,7 +11,8 @@ import { resumeRetry } from "./retry/run-retry.ts";
 import { type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
 import { readManifest } from "./seal/seals.ts";
 
-export interface ResumeOptions extends Omit<RunJobOptions, "isExtended" | "overwrite" | "fork"> {
+export interface ResumeOptions
+  extends Omit<RunJobOptions, "skipsInputCheck" | "overwrite" | "fork"> {
   /** Changes how the run continues; default: as before. */
   change?(stored: JobSpec): Promise<JobSpec>;
 }
@@ -35,9 +36,14 @@ export async function resumeRun(
   }
   const job = await change(await jobOfRun(storage, plan, location));
   // The input of a sealed run is not read again, so it may be gone.
-  const isExtended = (await readManifest(storage)) !== undefined;
-  if (!isExtended) assertLoadable(job, "run that program again: it goes on where it stopped");
-  return await runJob(job, dependencies, { ...options, isExtended, overwrite: false, fork: false });
+  const skipsInputCheck = (await readManifest(storage)) !== undefined;
+  if (!skipsInputCheck) assertLoadable(job, "run that program again: it goes on where it stopped");
+  return await runJob(job, dependencies, {
+    ...options,
+    skipsInputCheck,
+    overwrite: false,
+    fork: false,
+  });
 }
 
 /** The job of a run with the time-outs, endpoints and limits of the last call. */

@@ -47,8 +47,8 @@ import {
 
 export interface RunJobOptions {
   backendOf: BackendOf;
-  /** The input may have grown since it was planned: a sealed run is not compared with it. */
-  isExtended?: boolean;
+  /** The input of a sealed run is not compared with its plan: it may have grown, or be gone. */
+  skipsInputCheck?: boolean;
   overwrite: boolean;
   fork: boolean;
   /** Submits the work to the scheduler of the job's backend and ends; default false. */

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import { runProgram } from "../../src/cli/program.ts";
+import { runCommandLine } from "../../src/cli/program.ts";
 import { stubIo } from "./io-stub.ts";
 
 /** Calls a command as a shell does; workers are real processes. */
@@ -7,7 +7,7 @@ export async function call(workingDirectory: string, ...args: string[]) {
   const stub = stubIo();
   const process = { ...stub.io.process, executable: globalThis.process.execPath };
   const io = { ...stub.io, workingDirectory, columns: () => 200, process };
-  await runProgram(args, io, { version: "1" });
+  await runCommandLine(args, io, { version: "1" });
   await setImmediate();
   return { ...stub.written, exitCode: stub.state.exitCode };
 }

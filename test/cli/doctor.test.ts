@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Check } from "../../src/cli/doctor-checks.ts";
-import { runProgram } from "../../src/cli/program.ts";
+import { runCommandLine } from "../../src/cli/program.ts";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { stubIo } from "./io-stub.ts";
 
@@ -17,7 +17,7 @@ async function doctor(environment: Record<string, string>, ...args: string[]) {
     workingDirectory: folder,
     environment: { ...base, ...environment },
   });
-  await runProgram(["doctor", ...args], io, { version: "0" });
+  await runCommandLine(["doctor", ...args], io, { version: "0" });
   return { ...written, exitCode: state.exitCode };
 }
 

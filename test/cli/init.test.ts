@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { sampleJob } from "../../src/cli/first-job.ts";
-import { runProgram } from "../../src/cli/program.ts";
+import { runCommandLine } from "../../src/cli/program.ts";
 import { loadJob } from "../../src/run/job/load.ts";
 import { stubIo } from "./io-stub.ts";
 
@@ -12,7 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 async function init(...args: string[]) {
   const { io, written, state } = stubIo({ workingDirectory: folder });
-  await runProgram(["init", ...args], io, { version: "0" });
+  await runCommandLine(["init", ...args], io, { version: "0" });
   return { ...written, exitCode: state.exitCode };
 }
 

@@ -1,7 +1,7 @@
 import { PassThrough, Writable } from "node:stream";
 import type { CommandModule } from "../../src/cli/command.ts";
 import type { CliIo, StopSignal } from "../../src/cli/io.ts";
-import { runProgram } from "../../src/cli/program.ts";
+import { runCommandLine } from "../../src/cli/program.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 
@@ -71,6 +71,6 @@ export async function runOne(
     },
   };
   const commands = [{ name, summary: name, load: async () => module }];
-  await runProgram([name, ...args], io, { version: "0", commands });
+  await runCommandLine([name, ...args], io, { version: "0", commands });
   return outcome;
 }

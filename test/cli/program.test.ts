@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
 import { type CommandEntry, commandTable } from "../../src/cli/command.ts";
 import type { CliIo } from "../../src/cli/io.ts";
-import { runProgram } from "../../src/cli/program.ts";
+import { runCommandLine } from "../../src/cli/program.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
 import { stubIo } from "./io-stub.ts";
 
@@ -43,12 +43,12 @@ const commands = [
 async function call(...args: string[]) {
   loaded.length = 0;
   const { io, written, state } = stubIo();
-  await runProgram(args, io, { version: "1.2.3", commands });
+  await runCommandLine(args, io, { version: "1.2.3", commands });
   await setImmediate();
   return { ...written, exitCode: state.exitCode, loaded: [...loaded] };
 }
 
-describe("runProgram", () => {
+describe("runCommandLine", () => {
   it("loads only the command that runs", async () => {
     const { stdout, exitCode, loaded: seen } = await call("greet", "you");
     expect({ stdout, exitCode, seen }).toEqual({
@@ -115,7 +115,7 @@ describe("runProgram", () => {
         throw Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
       });
     });
-    await runProgram(["quiet"], io, { version: "1", commands: [quiet] });
+    await runCommandLine(["quiet"], io, { version: "1", commands: [quiet] });
     expect({ stderr: written.stderr, exitCode: state.exitCode }).toEqual({
       stderr: "",
       exitCode: undefined,

@@ -2,7 +2,7 @@ import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { runProgram } from "../../src/cli/program.ts";
+import { runCommandLine } from "../../src/cli/program.ts";
 import {
   carriedOut,
   filesOf,
@@ -52,7 +52,7 @@ describe("sluice status", () => {
     const run = await sealed();
     const shown = async (args: readonly string[], isTerminal: boolean) => {
       const stub = stubIo({ workingDirectory: run.folder, columns: () => 30, isTerminal });
-      await runProgram(["status", "out", ...args], stub.io, { version: "1" });
+      await runCommandLine(["status", "out", ...args], stub.io, { version: "1" });
       await setImmediate();
       return stub.written.stdout;
     };
@@ -95,7 +95,7 @@ describe("sluice results", () => {
       return () => {};
     };
     const args = ["results", "out", "--follow"];
-    const ended = runProgram(args, { ...io, onSignal }, { version: "1" });
+    const ended = runCommandLine(args, { ...io, onSignal }, { version: "1" });
     expect(await told.promise).toMatch(/^task 3 is not done yet .*nobody works on this run: /);
     stop.abort();
     await ended;
@@ -105,7 +105,7 @@ describe("sluice results", () => {
     const run = await sealed();
     const { io, written, state, closeOutput } = stubIo({ workingDirectory: run.folder });
     closeOutput();
-    await runProgram(["results", "out", "--follow"], io, { version: "1" });
+    await runCommandLine(["results", "out", "--follow"], io, { version: "1" });
     await setImmediate();
     expect({ ...written, ...state }).toEqual({ stdout: "", stderr: "", exitCode: undefined });
   });

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { runProgram } from "../../src/cli/program.ts";
+import { runCommandLine } from "../../src/cli/program.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { stubIo } from "./io-stub.ts";
 
@@ -15,7 +15,7 @@ async function runOver(folder: string, text: string, ...args: string[]) {
   stdin.end(text);
   const process = { ...io.process, executable: globalThis.process.execPath };
   const stub = { ...io, stdin, workingDirectory: folder, process };
-  await runProgram(["run", ...given, ...args], stub, { version: "1" });
+  await runCommandLine(["run", ...given, ...args], stub, { version: "1" });
   return { ...written, exitCode: state.exitCode };
 }
 

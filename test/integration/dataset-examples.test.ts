@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { verify } from "../../src/api/inspect.ts";
 import { root } from "../meta/source-tree.ts";
-import { runProgram } from "./dataset-program.ts";
+import { runCommandLine } from "./dataset-program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-dataset-examples-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -18,7 +18,7 @@ function copyOf(name: string): string {
 
 describe("the quick start of Ray Data", () => {
   it("shows one of two rows that a model answered", async () => {
-    const { code, stdout, stderr } = await runProgram(copyOf("ray-quick-start-text"), [], {
+    const { code, stdout, stderr } = await runCommandLine(copyOf("ray-quick-start-text"), [], {
       TEXT_MODEL: "fake",
     });
     expect(code, stderr).toBe(0);
@@ -32,7 +32,9 @@ describe("the quick start of Ray Data", () => {
 
   it("spreads 10,000 rows over 20 replicas of a predictor", async () => {
     const output = join(folder, "predicted");
-    const { code, stdout, stderr } = await runProgram(copyOf("ray-quick-start-replicas"), [output]);
+    const { code, stdout, stderr } = await runCommandLine(copyOf("ray-quick-start-replicas"), [
+      output,
+    ]);
     expect(code, stderr).toBe(0);
     expect(stdout).toContain("10000 results by 20 replicas");
     const { manifest, damages } = await verify(output);

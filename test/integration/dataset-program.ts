@@ -49,6 +49,6 @@ export function startProgram(
 }
 
 /** Runs such a program to its end. */
-export function runProgram(...start: Parameters<typeof startProgram>): RunningProgram["ended"] {
+export function runCommandLine(...start: Parameters<typeof startProgram>): RunningProgram["ended"] {
   return startProgram(...start).ended;
 }

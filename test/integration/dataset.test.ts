@@ -7,7 +7,7 @@ import { results, verify } from "../../src/api/inspect.ts";
 import { dataset } from "../../src/dataset/sources.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
-import { runProgram, startProgram } from "./dataset-program.ts";
+import { runCommandLine, startProgram } from "./dataset-program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-dataset-integration-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -160,7 +160,7 @@ describe("a stage whose batches become any number of rows", () => {
       while (!hasEnded && journaled(output) < lines) await wait(2);
       if (!hasEnded) process.kill(-running.pid, "SIGKILL");
       await running.ended;
-      const { code, stdout, stderr } = await runProgram(folding, [output]);
+      const { code, stdout, stderr } = await runCommandLine(folding, [output]);
       expect(code, stderr).toBe(0);
       const wanted = starts.flatMap((start) => folded(start));
       expect(resultsIn(output)).toEqual(wanted);
@@ -175,7 +175,7 @@ describe("a stage whose batches become any number of rows", () => {
     rmSync(mended, { force: true });
     rmSync(`${mended}-once`, { force: true });
     const output = join(folder, "folded-failing");
-    const { code, stdout, stderr } = await runProgram(folding, [output]);
+    const { code, stdout, stderr } = await runCommandLine(folding, [output]);
     expect(code, stderr).toBe(0);
     // Rows that were filtered before their batch failed are of it all the same.
     expect(JSON.parse(stdout)).toMatchObject({ total: rowCount, failed: 21, answered: 22 });
@@ -225,7 +225,7 @@ describe("a pipeline of modules", () => {
       while (!hasEnded && journaled(output) < lines) await wait(5);
       if (!hasEnded) process.kill(-running.pid, "SIGKILL");
       await running.ended;
-      const { code, stdout, stderr } = await runProgram(program, [output]);
+      const { code, stdout, stderr } = await runCommandLine(program, [output]);
       expect(code, stderr).toBe(0);
       expect(JSON.parse(stdout)).toMatchObject({
         ...{ total: rowCount, answered: 80, filtered: 160, failed: 0, results: 160 },

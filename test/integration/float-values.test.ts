@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
-import { runProgram } from "./dataset-program.ts";
+import { runCommandLine } from "./dataset-program.ts";
 import { promptsServer } from "./prompts-server.ts";
 
 const special = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, null, -0, 0.5];
@@ -279,7 +279,7 @@ const computed = await dataset.parquet("in.parquet").map((row) => ({ y: row.id /
   .filter((row) => true).take(6).catch((error) => error.message);
 console.log(computed);`;
     writeFileSync(join(folder, "program.mjs"), program);
-    const { code, stdout, stderr } = await runProgram(join(folder, "program.mjs"));
+    const { code, stdout, stderr } = await runCommandLine(join(folder, "program.mjs"));
     expect(code, stderr).toBe(0);
     const shown = whole
       .slice(0, 6)

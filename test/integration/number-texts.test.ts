@@ -5,7 +5,7 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { afterAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
-import { runProgram } from "./dataset-program.ts";
+import { runCommandLine } from "./dataset-program.ts";
 import { promptsServer } from "./prompts-server.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-numbers-"));
@@ -117,7 +117,7 @@ describe.each(Object.keys(inputs))("numbers of %s", (format) => {
     const folder = folderOf(format, { "program.mjs": program, "stage.mjs": stage });
     const start = `process.chdir(${JSON.stringify(folder)}); await import("./program.mjs");`;
     writeFileSync(join(folder, "start.mjs"), start);
-    const { code, stdout, stderr } = await runProgram(join(folder, "start.mjs"));
+    const { code, stdout, stderr } = await runCommandLine(join(folder, "start.mjs"));
     expect(code, stderr).toBe(0);
     const type = format === "csv" ? "string" : "bigint";
     const [taken, shown] = stdout.trim().split("\n");
@@ -165,7 +165,7 @@ describe("numbers of answers", () => {
     const folder = folderOf("jsonl", { "program.mjs": program });
     const start = `process.chdir(${JSON.stringify(folder)}); await import("./program.mjs");`;
     writeFileSync(join(folder, "start.mjs"), start);
-    const { code, stderr } = await runProgram(join(folder, "start.mjs"));
+    const { code, stderr } = await runCommandLine(join(folder, "start.mjs"));
     expect(code, stderr).toBe(0);
     const found = readFileSync(join(folder, "out.jsonl"), "utf8").trimEnd().split("\n");
     const made = bare.replace("0.10", "0.1").replace("1.0]", "1]");

@@ -9,7 +9,7 @@ import {
   startFakeServer,
 } from "../../src/testing/fake-server.ts";
 import { killQuietly, pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
-import { runProgram } from "./dataset-program.ts";
+import { runCommandLine } from "./dataset-program.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-sampling-"));
 let server: FakeServer;
@@ -151,7 +151,7 @@ describe("equal rows", () => {
       const asked = rows.pipe(generate(${JSON.stringify(options)}));
       await asked.writeJsonl(${JSON.stringify(join(folder, "out.jsonl"))}, { workers: 1 });`,
     );
-    const { code, stderr } = await runProgram(join(folder, "program.mjs"));
+    const { code, stderr } = await runCommandLine(join(folder, "program.mjs"));
     expect(code, stderr).toBe(0);
     expect(bodies).toHaveLength(expected);
     expect(new Set(answersIn(folder)).size).toBe(expected);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { findPeer } from "../../bench/peers.ts";
-import { runProgram } from "../integration/dataset-program.ts";
+import { runCommandLine } from "../integration/dataset-program.ts";
 import { blocksOf } from "../meta/markdown.ts";
 import { root } from "../meta/source-tree.ts";
 
@@ -79,6 +79,6 @@ async function runBlock(text: string): Promise<void> {
     file,
     text.replaceAll('"zod"', JSON.stringify(join(root, "node_modules/zod/index.js"))),
   );
-  const { code, stderr } = await runProgram(file);
+  const { code, stderr } = await runCommandLine(file);
   expect(code, stderr).toBe(0);
 }

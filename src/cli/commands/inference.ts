@@ -3,7 +3,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { CliIo, CommandCall } from "../io.ts";
 import { type JobOptionValues, jobFromOptions, joined } from "../job-options.ts";
-import { declareRunOptions, type ReadJob, type RunOptions, run } from "./run.ts";
+import { declareRunOptions, type ReadJob, type RunFlags, run } from "./run.ts";
 
 /** Options of Axolotl's command with other names in Sluice. */
 interface InferenceOptions {
@@ -15,7 +15,7 @@ interface InferenceOptions {
   accelerate?: string;
 }
 
-type AllOptions = InferenceOptions & RunOptions & JobOptionValues;
+type AllOptions = InferenceOptions & RunFlags & JobOptionValues;
 
 /** The options, and the equivalent ones of `sluice run`. */
 const sameOptions = [
@@ -47,7 +47,7 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
 }
 
 /** The options under the names of `sluice run`. */
-function withOwnNames(options: AllOptions): RunOptions & JobOptionValues {
+function withOwnNames(options: AllOptions): RunFlags & JobOptionValues {
   const named: Record<string, unknown> = { ...options };
   for (const [theirs, own] of sameOptions) {
     if (options[theirs] === undefined) continue;
@@ -58,7 +58,7 @@ function withOwnNames(options: AllOptions): RunOptions & JobOptionValues {
     }
     named[own] = options[theirs];
   }
-  return named as RunOptions & JobOptionValues;
+  return named as RunFlags & JobOptionValues;
 }
 
 const readJob: ReadJob = async (options: AllOptions, io, notice) => {

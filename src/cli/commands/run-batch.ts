@@ -5,7 +5,7 @@ import { locateRun } from "../../run/directory/locate.ts";
 import type { CliIo, CommandCall } from "../io.ts";
 import type { JobOptionValues } from "../job-options.ts";
 import { collect } from "../run-call.ts";
-import { declareRunOptions, type RunOptions, run } from "./run.ts";
+import { declareRunOptions, type RunFlags, run } from "./run.ts";
 
 interface BatchOptions {
   inputFile?: string[];
@@ -26,7 +26,7 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
       "a model that lines may name besides --model; * = any",
       collect,
     )
-    .action((_, options: BatchOptions & RunOptions & JobOptionValues) =>
+    .action((_, options: BatchOptions & RunFlags & JobOptionValues) =>
       run({ ...options, ...batchJob(options, io) }, io),
     );
 }

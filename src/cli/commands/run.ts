@@ -18,7 +18,7 @@ import { type EndedCall, endCall, interruptionOf, startOptions } from "../run-ca
 import { untilSignal } from "../until-signal.ts";
 
 /** Options of `sluice run` that are not part of the job. */
-export interface RunOptions {
+export interface RunFlags {
   overwrite?: boolean;
   fork?: boolean;
   extend?: boolean;
@@ -33,7 +33,7 @@ const defaultShownRows = 3;
 
 /** `sluice run`: the main job. */
 export function register(command: Command, io: CliIo, { args }: CommandCall): void {
-  declareRunOptions(command, io, args).action((_, options: RunOptions & JobOptionValues) =>
+  declareRunOptions(command, io, args).action((_, options: RunFlags & JobOptionValues) =>
     run(options, io),
   );
 }
@@ -57,7 +57,7 @@ export function declareRunOptions(
 
 /** Finds the job of a command, and prints notices about how it was read. */
 export type ReadJob = (
-  options: RunOptions & JobOptionValues,
+  options: RunFlags & JobOptionValues,
   io: CliIo,
   notice: (message: string) => void,
 ) => Promise<Pick<LoadedJob, "job" | "originOf">>;
@@ -67,7 +67,7 @@ export type ReadJob = (
  * `--report` that line is the report.
  */
 export async function run(
-  options: RunOptions & JobOptionValues,
+  options: RunFlags & JobOptionValues,
   io: CliIo,
   readJob: ReadJob = (options, io) => jobFromOptions(options, io),
 ): Promise<void> {
@@ -94,7 +94,7 @@ function isLocal(options: JobOptionValues, io: CliIo): Promise<boolean> {
   });
 }
 
-function shownRowsOf({ show }: RunOptions): number {
+function shownRowsOf({ show }: RunFlags): number {
   if (show === undefined || show === false) return 0;
   const rows = show === true ? defaultShownRows : Number(show);
   if (Number.isSafeInteger(rows) && rows >= 0) return rows;
@@ -104,7 +104,7 @@ function shownRowsOf({ show }: RunOptions): number {
 }
 
 async function runJobOf(
-  options: RunOptions & JobOptionValues,
+  options: RunFlags & JobOptionValues,
   io: CliIo,
   progress: Progress,
   { backends, readJob, shownRows }: { backends: OpenBackends; readJob: ReadJob; shownRows: number },
@@ -165,7 +165,7 @@ async function printReport(
 async function carryOut(
   job: JobSpec,
   dependencies: RunDependencies,
-  options: RunOptions & Pick<StartOptions, "backendOf">,
+  options: RunFlags & Pick<StartOptions, "backendOf">,
   io: CliIo,
   progress: Progress,
   backend: OpenBackend,

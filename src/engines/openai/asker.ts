@@ -2,20 +2,20 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { Call } from "./call.ts";
 import type { Endpoint } from "./endpoint.ts";
-import type { Fleet, Wish } from "./fleet.ts";
+import type { EndpointPool, Wish } from "./endpoint-pool.ts";
 
 /**
  * Sends a request to one endpoint after the other until there is an answer, or a failure of the
  * request itself.
  */
 export class Asker {
-  readonly #fleet: Fleet;
+  readonly #pool: EndpointPool;
   /** The endpoints on which repeatable requests failed, by their subject. */
   readonly #failedAt = new WeakMap<object, Set<Endpoint>>();
   #closedBy: SluiceError | undefined;
 
-  constructor(fleet: Fleet) {
-    this.#fleet = fleet;
+  constructor(pool: EndpointPool) {
+    this.#pool = pool;
   }
 
   /**
@@ -31,7 +31,7 @@ export class Asker {
     signal: AbortSignal,
   ): Promise<T> {
     const { key, tokens } = call;
-    const { hasSeveral } = this.#fleet;
+    const { hasSeveral } = this.#pool;
     const avoided = hasSeveral ? this.#failedAt.get(subject) : undefined;
     const wish: Wish = { key, tokens, avoided };
     let lostAt: Set<Endpoint> | undefined;
@@ -40,12 +40,12 @@ export class Asker {
       if (this.#closedBy) throw this.#closedBy;
       // After part of one answer was reported, another one cannot follow.
       if (call.hasTold) throw new SluiceError("CONNECTION_LOST", "in the middle of an answer");
-      const lease = this.#fleet.tryTake(wish) ?? (await this.#fleet.take(wish, signal));
+      const lease = this.#pool.tryTake(wish) ?? (await this.#pool.take(wish, signal));
       const outcome = await lease.endpoint.ask(call, lease, signal);
       if (outcome.of === "answer") return outcome.value;
       if (outcome.of === "endpoint") {
         if (outcome.down) throw outcome.down;
-        if (outcome.waitMs) await this.#fleet.hold(outcome.waitMs, signal);
+        if (outcome.waitMs) await this.#pool.hold(outcome.waitMs, signal);
         continue;
       }
       if (!hasSeveral || call.hasTold) throw outcome.error;
@@ -53,7 +53,7 @@ export class Asker {
       if (outcome.error.code !== "CONNECTION_LOST") throw outcome.error;
       // As if it had not been sent, as long as there is an endpoint without such a failure.
       lostAt = (lostAt ?? new Set()).add(outcome.endpoint);
-      if (this.#fleet.left.every((each) => lostAt?.has(each))) throw outcome.error;
+      if (this.#pool.left.every((each) => lostAt?.has(each))) throw outcome.error;
     }
   }
 

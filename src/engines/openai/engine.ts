@@ -10,7 +10,7 @@ import { limits } from "../../foundation/limits.ts";
 import { type Batched, batched } from "../batching/batched.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { Asker } from "./asker.ts";
-import { Fleet } from "./fleet.ts";
+import { EndpointPool } from "./endpoint-pool.ts";
 import { GenerationCall } from "./generation-call.ts";
 import { imageAddress } from "./image.ts";
 import type { OpenaiModelOptions } from "./options.ts";
@@ -46,7 +46,7 @@ class OpenaiEngine implements Engine {
   readonly name = "openai";
   readonly #options: OpenaiModelOptions;
   readonly #context: EngineContext;
-  readonly #fleet: Fleet;
+  readonly #pool: EndpointPool;
   readonly #asker: Asker;
   readonly #prefixKeys: PrefixKeys | undefined;
   readonly #writers: Readonly<Record<"itself" | "compatible", RequestWriter>>;
@@ -58,9 +58,9 @@ class OpenaiEngine implements Engine {
     const { name, structuredOutput } = options;
     this.#options = options;
     this.#context = context;
-    this.#fleet = new Fleet(options, context);
-    this.#asker = new Asker(this.#fleet);
-    this.#prefixKeys = this.#fleet.hasSeveral ? new PrefixKeys() : undefined;
+    this.#pool = new EndpointPool(options, context);
+    this.#asker = new Asker(this.#pool);
+    this.#prefixKeys = this.#pool.hasSeveral ? new PrefixKeys() : undefined;
     const extraBody = options.extraBody as JsonObject | undefined;
     const writer = (isItself: boolean) =>
       new RequestWriter(name, isItself, structuredOutput, extraBody);
@@ -68,12 +68,12 @@ class OpenaiEngine implements Engine {
   }
 
   get capacity(): number {
-    return Math.max(this.#fleet.capacity, this.#vectors?.capacity ?? 0);
+    return Math.max(this.#pool.capacity, this.#vectors?.capacity ?? 0);
   }
 
   /** The present limit of requests in flight of each endpoint, as far as it is known. */
   get choices(): Readonly<Record<string, Json>> {
-    const { endpoints } = this.#fleet;
+    const { endpoints } = this.#pool;
     return {
       endpoints: endpoints.map(({ address, pace }) => ({ endpoint: address, ...pace.choices })),
     };
@@ -96,7 +96,7 @@ class OpenaiEngine implements Engine {
     if (this.#closedBy) return;
     this.#closedBy = new SluiceError("ENGINE_DIED", "it was closed");
     this.#asker.close(this.#closedBy);
-    await this.#fleet.close(this.#closedBy);
+    await this.#pool.close(this.#closedBy);
     await this.#vectors?.close();
   }
 
@@ -153,7 +153,7 @@ class OpenaiEngine implements Engine {
     const { name, extraBody, maxInFlight } = this.#options;
     const { maxBatchRows = limits.defaultEmbeddedTexts } = this.#options;
     const fields = bodyFields(name, extraBody as JsonObject | undefined);
-    const atOnce = (maxInFlight ?? defaultEmbeddingRequests) * this.#fleet.left.length;
+    const atOnce = (maxInFlight ?? defaultEmbeddingRequests) * this.#pool.left.length;
     const models = Array.from({ length: atOnce }, () => new EmbeddingModel(this.#asker, fields));
     return batched(models, { maxBatchRows }, this.#context);
   }

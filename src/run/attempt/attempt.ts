@@ -349,7 +349,7 @@ export class TaskAttempt {
    *
    * @param together how many units can be separated: rows of a common request count once.
    */
-  async noteAsked(rows: readonly AskedRow[], together = rows.length): Promise<void> {
+  async noteAsked(rows: readonly RowToSend[], together = rows.length): Promise<void> {
     for (const { index, planned } of rows) {
       const requests = planned === 1 ? {} : { planned };
       this.#journal.append({ index, outcome: "asked", together, ...requests });
@@ -453,7 +453,7 @@ function replacedBy({ replaces }: Task, requests: RequestCounts): Pick<Commit, "
 }
 
 /** The next row to send, and the number of its requests. */
-export interface AskedRow {
+export interface RowToSend {
   index: number;
   planned: number;
 }

@@ -5,7 +5,7 @@ import { limits } from "../../foundation/limits.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/costs.ts";
 import { commitPath, type Generation } from "../directory/layout.ts";
 import { createOnce, recordBytes } from "../directory/records.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
 
 /** Counts of rows by outcome. Each planned row is in exactly one of answered, filtered, failed. */
@@ -51,22 +51,22 @@ export interface Commit extends AttemptCounts {
   /** Attempts with a journal when this one began; commits of version 0.1.0 lack it. */
   earlierAttempts?: number;
   worker: string;
-  part: PlannedFile;
+  part: FileRecord;
   /** The part in the published format; absent if the part already has it. */
-  published?: PlannedFile;
+  published?: FileRecord;
   /** Columns of the part, if results are written as tables. */
-  columns?: PlannedFile;
+  columns?: FileRecord;
   /** Rows with more or fewer lines than one, as `[row, lines]` pairs. */
-  lineCounts?: PlannedFile;
-  deadLetters: PlannedFile | null;
+  lineCounts?: FileRecord;
+  deadLetters: FileRecord | null;
   /** Sorted (id hash, row) pairs, if the job names an id field. */
-  ids: PlannedFile | null;
+  ids: FileRecord | null;
   /** A hash of each row of the task, in input order; only if a row failed. */
-  rowHashes?: PlannedFile;
+  rowHashes?: FileRecord;
   /** In a retry: requests of its rows that no longer count; commits of earlier versions lack it. */
   replaces?: RequestCounts;
   /** Index set of rows with an answer that reached its token limit; null = none. */
-  cutRows: PlannedFile | null;
+  cutRows: FileRecord | null;
   /** ISO 8601. */
   startedAt: string;
   committedAt: string;

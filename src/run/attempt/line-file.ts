@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { HashedFile } from "../output/hashed-file.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 
 /** Small, so that lines die young: each is several objects until they are written together. */
 const flushChars = 32 * 1024;
@@ -73,7 +73,7 @@ export class LineFile {
    *
    * @throws errors of a write, and SluiceError `STORE_FAILED` if the file was abandoned meanwhile.
    */
-  async close(): Promise<PlannedFile> {
+  async close(): Promise<FileRecord> {
     while (this.#writing) await this.#writing;
     this.#file ??= await HashedFile.open(this.#storage, this.#path);
     this.#startWrite();

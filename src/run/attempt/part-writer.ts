@@ -15,7 +15,7 @@ import { carryPart, type WrittenPart } from "../output/carried-part.ts";
 import { encodeFile } from "../output/encoded-file.ts";
 import { columnsOfLines } from "../output/own-columns.ts";
 import { publishedForm } from "../output/published-form.ts";
-import { type PlannedFile, readOptionsOf, type Task } from "../plan/plan.ts";
+import { type FileRecord, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";
 import { hashOfId, sortedIds } from "./id-hashes.ts";
@@ -240,12 +240,12 @@ async function storeCutRows(
   storage: Storage,
   path: string,
   rows: readonly number[],
-): Promise<PlannedFile | null> {
+): Promise<FileRecord | null> {
   if (rows.length === 0) return null;
   return storeFile(storage, path, Buffer.from(formatIndexSet(rangesOf(rows))));
 }
 
-async function storeFile(storage: Storage, path: string, bytes: Buffer): Promise<PlannedFile> {
+async function storeFile(storage: Storage, path: string, bytes: Buffer): Promise<FileRecord> {
   await storage.replace(path, bytes);
   return { path, sha256: sha256Hex(bytes), bytes: bytes.length };
 }
@@ -350,7 +350,7 @@ async function encodeInTurn(
   const found = needsColumns ? { columns: await storeColumns(columns) } : {};
   return isPublished ? { published: await encode(columns), ...found } : found;
 
-  async function storeColumns(columns: readonly Column[]): Promise<PlannedFile> {
+  async function storeColumns(columns: readonly Column[]): Promise<FileRecord> {
     const bytes = recordBytes(columns);
     await storage.replace(paths.columns, bytes);
     return { path: paths.columns, sha256: sha256Hex(bytes), bytes: bytes.length };

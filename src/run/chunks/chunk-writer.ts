@@ -3,7 +3,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { EncodedFile, type Encoding } from "../output/encoded-file.ts";
 import { HashedFile } from "../output/hashed-file.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 import { type ChunkFile, chunkPath } from "./chunk-folder.ts";
 
 export interface ChunkForm {
@@ -19,7 +19,7 @@ export interface ChunkForm {
 /** The destination of a chunk. */
 interface OpenChunk {
   add(rows: readonly InputRow[]): Promise<void>;
-  close(): Promise<PlannedFile>;
+  close(): Promise<FileRecord>;
   abort(): Promise<void>;
 }
 
@@ -29,7 +29,7 @@ const closingAtOnce = 8;
 /** Fills chunks of given sizes one after the other. Memory holds the rows of one call. */
 export class ChunkWriter {
   readonly #files: ChunkFile[] = [];
-  readonly #closing: Promise<PlannedFile>[] = [];
+  readonly #closing: Promise<FileRecord>[] = [];
   readonly #storage: Storage;
   readonly #sizes: readonly number[];
   readonly #form: ChunkForm;
@@ -152,7 +152,7 @@ class CopiedLines implements OpenChunk {
     await flush();
   }
 
-  close(): Promise<PlannedFile> {
+  close(): Promise<FileRecord> {
     return this.#file.close();
   }
 

@@ -416,7 +416,7 @@ export class Executor {
       );
       try {
         await attempt.noteAsked(
-          [...works].flatMap((work) => work.askedRows),
+          [...works].flatMap((work) => work.rowsToSend),
           works.size,
         );
       } catch (error) {

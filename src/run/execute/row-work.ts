@@ -11,7 +11,7 @@ import type { JsonObject } from "../../foundation/json.ts";
 import { plainJson } from "../../foundation/typed-json.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
-import type { AnswerFacts, AskedRow, TaskAttempt } from "../attempt/attempt.ts";
+import type { AnswerFacts, RowToSend, TaskAttempt } from "../attempt/attempt.ts";
 import { type RequestRecord, requestRecord } from "../attempt/journal-line.ts";
 import type { RowReplies } from "../attempt/replay.ts";
 import type { RowSource } from "./row-source.ts";
@@ -78,7 +78,7 @@ export class RowWork {
   }
 
   /** The same with their requests: the first of several has all of them. */
-  get askedRows(): readonly AskedRow[] {
+  get rowsToSend(): readonly RowToSend[] {
     const { length } = this.requests;
     return this.indexes.map((index, at) => ({ index, planned: at === 0 ? length : 0 }));
   }

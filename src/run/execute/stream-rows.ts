@@ -108,7 +108,7 @@ async function* inGroups(
 }
 
 /** Rows of a common request, usually one row, and later their results. */
-interface AskedRow {
+interface RowGroup {
   settled?: { rows: readonly StreamedRow[] } | { error: SluiceError };
 }
 
@@ -120,7 +120,7 @@ class RowStream {
   readonly #stopping = new AbortController();
   readonly #signal: AbortSignal;
   /** In input order. */
-  readonly #asked: AskedRow[] = [];
+  readonly #asked: RowGroup[] = [];
   #inFlight = 0;
   /** Rows in flight when an engine ended: each is sent alone. */
   #suspects = 0;
@@ -207,7 +207,7 @@ class RowStream {
   }
 
   #take(rows: readonly InputRow[]): void {
-    const asked: AskedRow = {};
+    const asked: RowGroup = {};
     this.#asked.push(asked);
     this.#inFlight++;
     this.#rowsOf(rows)

@@ -6,7 +6,7 @@ import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { writeWhole } from "../output/encoded-file.ts";
 import { HashedFile } from "../output/hashed-file.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 import { lettersPath } from "../seal/task-files.ts";
@@ -35,7 +35,7 @@ export async function writeErrorFile(
   target: Storage,
   name: string,
   tasks: Iterable<ManifestTask>,
-): Promise<PlannedFile> {
+): Promise<FileRecord> {
   const lines = new BatchLines(plan);
   return writeWhole(await HashedFile.open(target, name), async (file) => {
     for (const task of tasks) {

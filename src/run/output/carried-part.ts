@@ -4,14 +4,14 @@ import type { Slice } from "../../data/row.ts";
 import { schemeOf } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { readLineBatches } from "../directory/lines.ts";
-import { type Plan, type PlannedFile, readOptionsOf, type Task } from "../plan/plan.ts";
+import { type FileRecord, type Plan, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { EncodedFile, type Encoding, writeWhole } from "./encoded-file.ts";
 
 /** An attempt's part, and its rows. */
 export interface WrittenPart {
   task: Task;
-  part: PlannedFile;
+  part: FileRecord;
   /** Rows without a line, ascending; all others have one each, in order. */
   rowsWithoutLine: readonly number[];
 }
@@ -35,7 +35,7 @@ export async function carryPart(
   written: WrittenPart,
   path: string,
   encoding: Encoding,
-): Promise<PlannedFile | undefined> {
+): Promise<FileRecord | undefined> {
   const { storage, plan } = context;
   const { task, part, rowsWithoutLine } = written;
   // Another download would take longer than encoding the rows.

@@ -3,7 +3,7 @@ import type { RowEncoder } from "../../data/formats/encoder.ts";
 import type { CarriedGroup } from "../../data/formats/parquet/carried-groups.ts";
 import { openEncoder, type ResultFormat } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 import { HashedFile } from "./hashed-file.ts";
 
 /** Lines passed to an encoder at once: few enough to die young. */
@@ -67,7 +67,7 @@ export class EncodedFile {
   }
 
   /** Finishes the file, which then appears whole. */
-  async close(): Promise<PlannedFile> {
+  async close(): Promise<FileRecord> {
     await this.#flush();
     await this.#write(await this.#encoder.end());
     return await this.#file.close();
@@ -97,7 +97,7 @@ export async function encodeFile(
   path: string,
   batches: AsyncIterable<readonly string[]>,
   encoding: Encoding,
-): Promise<PlannedFile> {
+): Promise<FileRecord> {
   return await writeWhole(await EncodedFile.open(storage, path, encoding), async (file) => {
     for await (const lines of batches) await file.addAll(lines);
   });
@@ -107,7 +107,7 @@ export async function encodeFile(
 export async function writeWhole<T extends Pick<HashedFile, "close" | "abort">>(
   file: T,
   fill: (file: T) => Promise<void>,
-): Promise<PlannedFile> {
+): Promise<FileRecord> {
   try {
     await fill(file);
     return await file.close();

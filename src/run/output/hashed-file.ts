@@ -1,7 +1,7 @@
 import type { Hash } from "node:crypto";
 import type { Storage, Writer } from "../../data/storage/storage.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 
 /** Lines are kept until they have this many characters. */
 const flushChars = 256 * 1024;
@@ -37,7 +37,7 @@ export class HashedFile {
     if (this.#text.length >= flushChars) await this.#flush();
   }
 
-  async close(): Promise<PlannedFile> {
+  async close(): Promise<FileRecord> {
     await this.#flush();
     await this.#writer.close();
     return { path: this.#path, sha256: this.#digest.digest("hex"), bytes: this.#bytes };

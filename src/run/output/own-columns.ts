@@ -6,7 +6,7 @@ import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { readLines } from "../directory/lines.ts";
 import { readJson } from "../directory/records.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 
 /**
  * The columns of an attempt's rows, and of columns known before. Columns known only from rows may
@@ -60,7 +60,7 @@ export function isSameTable(
 export interface AllColumns {
   columns: readonly Column[];
   /** Columns of one task's rows. */
-  of(file: PlannedFile): readonly Column[];
+  of(file: FileRecord): readonly Column[];
 }
 
 /**
@@ -71,7 +71,7 @@ export interface AllColumns {
  */
 export async function allColumns(
   storage: Storage,
-  files: Iterable<PlannedFile | undefined>,
+  files: Iterable<FileRecord | undefined>,
   known?: readonly Column[],
 ): Promise<AllColumns> {
   const read = new Map<string, readonly Column[]>();

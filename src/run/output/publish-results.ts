@@ -3,7 +3,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { attemptPaths, partPath, partWidth } from "../directory/layout.ts";
 import { fileChunks, readLineBatches } from "../directory/lines.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { EncodedFile, type Encoding, encodeFile, writeWhole } from "./encoded-file.ts";
@@ -73,7 +73,7 @@ async function wholePart(
   { attempt, published, columns }: EncodedTask,
   encoding: Encoding,
   all: AllColumns | undefined,
-): Promise<PlannedFile> {
+): Promise<FileRecord> {
   const { ending } = publishedForm(plan);
   const own: readonly Column[] = all && columns ? all.of(columns) : [];
   if (published && isSameTable(encoding.format, own, encoding.columns)) return published;
@@ -84,7 +84,7 @@ async function wholePart(
 async function publishPart(
   { storage, plan }: RunContext,
   entry: ManifestTask,
-  file: PlannedFile,
+  file: FileRecord,
 ): Promise<void> {
   const { ending } = publishedForm(plan);
   const path = partPath(entry.task, partWidth(plan.tasks.count), ending);
@@ -107,7 +107,7 @@ export async function mergeParts(
   target: Storage,
   path: string,
   { tasks, assertLeads }: Omit<MergedSource, "encoding">,
-): Promise<PlannedFile> {
+): Promise<FileRecord> {
   return await writeWhole(await HashedFile.open(target, path), async (file) => {
     for (const { source } of tasks) {
       for await (const chunk of fileChunks(storage, source!.path)) await file.write(chunk);
@@ -123,7 +123,7 @@ export async function mergeFile(
   target: Storage,
   path: string,
   { tasks, encoding, assertLeads }: MergedSource,
-): Promise<PlannedFile> {
+): Promise<FileRecord> {
   return await writeWhole(await EncodedFile.open(target, path, encoding), async (file) => {
     for (const { source } of tasks) {
       for await (const lines of readLineBatches(storage, source!.path)) await file.addAll(lines);

@@ -2,7 +2,7 @@ import type { Column } from "../../data/columns.ts";
 import { resultFormatOf } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { begunOutputsPath, outputsPathOf } from "../directory/layout.ts";
-import { allTasks, type Plan, type PlannedFile, type Task, TaskTable } from "../plan/plan.ts";
+import { allTasks, type FileRecord, type Plan, type Task, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { EncodedFile, writeWhole } from "./encoded-file.ts";
@@ -13,7 +13,7 @@ import { type ResultRow, resultRows } from "./result-rows.ts";
 import { RowNames } from "./row-names.ts";
 
 /** A result file as a seal found it. */
-export interface WholeOutput extends PlannedFile {
+export interface WholeOutput extends FileRecord {
   /** The JSON lines in it. */
   results: number;
 }

@@ -3,7 +3,12 @@ import type { InferenceRequest } from "../../foundation/inference.ts";
 import { shownPath, shownText } from "../../foundation/shown-path.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { writesBatchLines } from "../openai-batch/batch-lines.ts";
-import { type AskedRow, estimateFrom, renderedRows, sampleRequests } from "../preview/estimate.ts";
+import {
+  estimateFrom,
+  type RenderedRow,
+  renderedRows,
+  sampleRequests,
+} from "../preview/estimate.ts";
 import { firstRows } from "../preview/sample-rows.ts";
 import type { RunContext } from "../run-context.ts";
 import type { InputSummary, Plan } from "./plan.ts";
@@ -26,13 +31,13 @@ export async function firstRowsNotices(
 }
 
 /** Notices about a job that only its rows show: each once, with the key. */
-export function sampleNotices(job: JobSpec, rows: readonly AskedRow[]): string[] {
+export function sampleNotices(job: JobSpec, rows: readonly RenderedRow[]): string[] {
   return [replacedFieldNotice(job, rows), ...unansweredTurnsNotices(job, rows)].filter(
     (notice) => notice !== undefined,
   );
 }
 
-function replacedFieldNotice(job: JobSpec, rows: readonly AskedRow[]): string | undefined {
+function replacedFieldNotice(job: JobSpec, rows: readonly RenderedRow[]): string | undefined {
   const { field } = job.output;
   if (writesBatchLines(job)) return undefined;
   const row = rows.find(({ value }) => value !== undefined && Object.hasOwn(value, field));
@@ -44,7 +49,7 @@ function replacedFieldNotice(job: JobSpec, rows: readonly AskedRow[]): string | 
 }
 
 /** Conversations that have only questions; by default, nothing is sent between them. */
-function unansweredTurnsNotices(job: JobSpec, rows: readonly AskedRow[]): string[] {
+function unansweredTurnsNotices(job: JobSpec, rows: readonly RenderedRow[]): string[] {
   const notices = new Map<string, string>();
   for (const { file, line, requests } of rows) {
     for (const request of requests) {

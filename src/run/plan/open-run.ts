@@ -39,8 +39,8 @@ export interface OpenRunOptions {
   /** The run's workers, for a number of rows. */
   workersFor(job: JobSpec, rows: number): number | Promise<number>;
   onEvent(event: RunEvent): void;
-  /** The input may have grown since it was planned: it is compared when it is processed. */
-  isExtended?: boolean;
+  /** The input of a sealed run is not compared with its plan: it may have grown, or be gone. */
+  skipsInputCheck?: boolean;
   /** Called before a new run is planned; throws to prevent it. */
   beforePlan?(job: JobSpec): Promise<void>;
 }
@@ -177,7 +177,7 @@ async function matches(
     if (options.fork) return false;
     throw await runDiffers(storage, plan, namedFor(job, differing));
   }
-  if (options.isExtended) return true;
+  if (options.skipsInputCheck) return true;
   const { sealed } = await readSeals(storage, plan);
   const run = await standingPlan(storage, sealed?.standing);
   const scan = {

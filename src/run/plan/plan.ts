@@ -35,11 +35,11 @@ export interface Task {
    */
   replaces?: RequestCounts | "same";
   /** Hashes of its rows, if those of its commit are outdated. */
-  rowHashes?: PlannedFile;
+  rowHashes?: FileRecord;
 }
 
-/** A file as the plan refers to it. */
-export interface PlannedFile {
+/** A file of a run as its plan, commits and manifest name it. */
+export interface FileRecord {
   path: string;
   sha256: string;
   bytes: number;
@@ -63,7 +63,7 @@ export interface Plan extends Generation {
   reread?: "input" | { file: string };
   /** Seed of sampling, given or drawn. */
   seed: number;
-  tasks: { count: number; file: PlannedFile; index: PlannedFile };
+  tasks: { count: number; file: FileRecord; index: FileRecord };
   /** Rows that will get an outcome. */
   rows: number;
   input: InputSummary;
@@ -95,7 +95,7 @@ export interface WholeRun {
 /** The result files of a run, one for each input file or for each row. */
 export interface PlannedOutputs {
   /** `OutputFile`s, a line for each input file, in the order of the input. */
-  list: PlannedFile;
+  list: FileRecord;
   files: number;
   /** The base of their paths: the run directory, the folder beside it, or another place. */
   base: "run" | "outside" | (string & {});
@@ -134,8 +134,8 @@ export interface InputSummary {
 export interface StoredTasks {
   count: number;
   rows: number;
-  file: PlannedFile;
-  index: PlannedFile;
+  file: FileRecord;
+  index: FileRecord;
 }
 
 const pendingPath = "_sluice/tasks.pending";
@@ -309,7 +309,7 @@ export class TaskTable {
   }
 
   /** A small file is read as a whole: each read may be a round trip. */
-  async #reader({ path, bytes }: PlannedFile): Promise<RandomReader> {
+  async #reader({ path, bytes }: FileRecord): Promise<RandomReader> {
     if (bytes > maxWholeTasksBytes) return await this.#storage.open(path);
     const content = await this.#storage.read(path);
     return {

@@ -52,7 +52,7 @@ export interface Estimate {
 }
 
 /** A row with its requests, or the reason why it has none. */
-export interface AskedRow extends SampledRow {
+export interface RenderedRow extends SampledRow {
   requests: readonly RowRequest[];
 }
 
@@ -60,7 +60,7 @@ export interface AskedRow extends SampledRow {
 export interface EstimateFacts {
   job: JobSpec;
   plan: Plan;
-  sampled: readonly AskedRow[];
+  sampled: readonly RenderedRow[];
 }
 
 /** The measured cost of one row. */
@@ -82,7 +82,7 @@ const charactersPerToken = 4;
 export async function sampleRequests(
   context: RunContext,
   signal?: AbortSignal,
-): Promise<AskedRow[]> {
+): Promise<RenderedRow[]> {
   return await renderedRows(context, await spreadRows(context, maxSampledRows), signal);
 }
 
@@ -94,9 +94,9 @@ export async function renderedRows(
   { plan: { job, seed }, clock }: RunContext,
   rows: readonly SampledRow[],
   signal?: AbortSignal,
-): Promise<AskedRow[]> {
+): Promise<RenderedRow[]> {
   const [promptSet, rowFiles] = [promptSetOf(job, seed), new RowFiles(job)];
-  const rendered: AskedRow[] = [];
+  const rendered: RenderedRow[] = [];
   let heardMs = clock.monotonic();
   for (const row of rows) {
     if (clock.monotonic() - heardMs > maxDeafMs) {
@@ -104,13 +104,13 @@ export async function renderedRows(
       heardMs = clock.monotonic();
     }
     if (signal?.aborted) break;
-    rendered.push(askedRow(promptSet, rowFiles, row));
+    rendered.push(renderedRow(promptSet, rowFiles, row));
   }
   return rendered;
 }
 
 /** The requests of one row. */
-function askedRow(promptSet: PromptSet, rowFiles: RowFiles, row: SampledRow): AskedRow {
+function renderedRow(promptSet: PromptSet, rowFiles: RowFiles, row: SampledRow): RenderedRow {
   if (row.error) return { ...row, requests: [] };
   try {
     const requests = promptSet.requests(row.value!, row.index, row.dataset, row.raw);
@@ -121,7 +121,7 @@ function askedRow(promptSet: PromptSet, rowFiles: RowFiles, row: SampledRow): As
 }
 
 /** The cost of sending every row of the plan, by the characters of the sampled ones. */
-export function estimateFrom(job: JobSpec, plan: Plan, sampled: readonly AskedRow[]): Estimate {
+export function estimateFrom(job: JobSpec, plan: Plan, sampled: readonly RenderedRow[]): Estimate {
   const requests = estimatedRequests(job, plan, sampled);
   const prompt = scaled(estimatedCharacters(plan, sampled), 1 / charactersPerToken);
   const asked: Limited[] = sampled.flatMap((row) => row.requests);
@@ -223,7 +223,7 @@ function byRatio(costs: readonly RowCost[], characters: Interval): Interval | un
 function estimatedRequests(
   job: JobSpec,
   plan: Plan,
-  sampled: readonly AskedRow[],
+  sampled: readonly RenderedRow[],
 ): Estimate["requests"] {
   const prompts = promptsOfRow(job);
   if (!prompts.some(asksList)) {
@@ -238,13 +238,13 @@ function estimatedRequests(
   return { planned: null, ...whole(scaled(found, share === 0 ? 1 : 1 / share)) };
 }
 
-function estimatedCharacters(plan: Plan, sampled: readonly AskedRow[]): Interval {
+function estimatedCharacters(plan: Plan, sampled: readonly RenderedRow[]): Interval {
   const rows = sampled.map((row) => ({ task: row.task, size: 1, value: charactersOf(row) }));
   return intervalOf(unitsOf(rows), plan.rows);
 }
 
 /** Characters of all prompts of a row; a broken row sends none. */
-export function charactersOf({ requests }: AskedRow): number {
+export function charactersOf({ requests }: RenderedRow): number {
   return requests.reduce((all, request) => all + lengthOf(request), 0);
 }
 

@@ -9,7 +9,7 @@ import {
   type Usage,
 } from "../../foundation/inference.ts";
 import { askUntilAccepted, type TryOptions } from "../execute/tries.ts";
-import { type AskedRow, charactersOf, type Pace, type RowCost } from "./estimate.ts";
+import { charactersOf, type Pace, type RenderedRow, type RowCost } from "./estimate.ts";
 
 export interface MeasureOptions extends TryOptions {
   clock: Clock;
@@ -31,10 +31,10 @@ const mostRows = 100;
 
 /** Rows for a measurement, spread evenly over the sampled ones. */
 export function rowsToMeasure(
-  sampled: readonly AskedRow[],
+  sampled: readonly RenderedRow[],
   capacity: number,
   asked?: number,
-): AskedRow[] {
+): RenderedRow[] {
   const wanted = asked ?? Math.min(mostRows, Math.max(leastRows, 2 * capacity));
   const count = Math.min(wanted, sampled.length);
   return Array.from(
@@ -52,7 +52,7 @@ export function rowsToMeasure(
  */
 export async function measureRows(
   engine: Engine,
-  rows: readonly AskedRow[],
+  rows: readonly RenderedRow[],
   options: MeasureOptions,
 ): Promise<Measured> {
   const { clock } = options;
@@ -110,7 +110,7 @@ export function paceOf(
   return { startSeconds, together: { estimated: likely, low: least, high: most } };
 }
 
-async function costOf(engine: Engine, row: AskedRow, options: MeasureOptions): Promise<RowCost> {
+async function costOf(engine: Engine, row: RenderedRow, options: MeasureOptions): Promise<RowCost> {
   const { clock, promptSet, signal } = options;
   const { task, requests } = row;
   const responses: (InferenceResponse | undefined)[] = [];

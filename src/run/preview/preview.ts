@@ -35,11 +35,11 @@ import { committedTasks } from "../seal/commits.ts";
 import { readManifest } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
 import {
-  type AskedRow,
   type Estimate,
   type EstimateFacts,
   estimateFrom,
   estimateFromCosts,
+  type RenderedRow,
   renderedRows,
   sampleRequests,
 } from "./estimate.ts";
@@ -213,7 +213,7 @@ function withoutStorage(dependencies: RunDependencies): RunDependencies {
   return { ...dependencies, openStorage };
 }
 
-function warningsOf(sampled: readonly AskedRow[]): PreviewWarning[] {
+function warningsOf(sampled: readonly RenderedRow[]): PreviewWarning[] {
   const warnings = new Map<string, PreviewWarning>();
   for (const { error, file, line } of sampled) {
     if (!error) continue;
@@ -228,7 +228,7 @@ function warningsOf(sampled: readonly AskedRow[]): PreviewWarning[] {
   return [...warnings.values()];
 }
 
-function shownRow({ index, file, line, requests, error }: AskedRow): ShownRow {
+function shownRow({ index, file, line, requests, error }: RenderedRow): ShownRow {
   const shown = requests.map((request) => shownRequest(request));
   return { index, file: shownPath(file), line, requests: shown, error: error?.message ?? null };
 }

@@ -5,7 +5,7 @@ import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../directory/lines.ts";
 import { readJson } from "../directory/records.ts";
-import { type PlannedFile, readPlan, TaskTable } from "../plan/plan.ts";
+import { type FileRecord, readPlan, TaskTable } from "../plan/plan.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 import { letterLines } from "../seal/task-files.ts";
 import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
@@ -93,7 +93,7 @@ function failedRow(line: string): FailedRow {
   return { index, id, requests };
 }
 
-async function indexesIn(storage: Storage, file: PlannedFile | null): Promise<Iterable<number>> {
+async function indexesIn(storage: Storage, file: FileRecord | null): Promise<Iterable<number>> {
   if (!file) return [];
   await assertKept(storage, file.path);
   return eachIndex(parseIndexSet(Buffer.from(await storage.read(file.path)).toString()));

@@ -26,7 +26,7 @@ export async function runExtended(
   dependencies: RunDependencies,
   options: RunJobOptions,
 ): Promise<RunResult> {
-  const standing = await runJob(job, dependencies, { ...options, isExtended: true });
+  const standing = await runJob(job, dependencies, { ...options, skipsInputCheck: true });
   const { opened, summary } = standing;
   if (!summary.sealed) return standing;
   const { location, job: effective, context } = opened;

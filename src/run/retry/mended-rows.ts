@@ -14,8 +14,8 @@ import type { JobSpec } from "../job/schema.ts";
 import { reachOf } from "../plan/job-files.ts";
 import {
   allTasks,
+  type FileRecord,
   type Plan,
-  type PlannedFile,
   partDigits,
   readOptionsOf,
   storeTasks,
@@ -119,7 +119,7 @@ async function unchangedBut(
   entry: Manifest["tasks"][number],
   task: Task,
   slices: readonly Slice[],
-): Promise<PlannedFile> {
+): Promise<FileRecord> {
   const [slice] = slices;
   const place = { file: slice!.file, line: slice!.firstLine };
   const letters = await failedRowsOf(storage, entry);

@@ -7,7 +7,7 @@ import { readLines } from "../directory/lines.ts";
 import { readJson } from "../directory/records.ts";
 import { writeWhole } from "../output/encoded-file.ts";
 import { HashedFile } from "../output/hashed-file.ts";
-import type { PlannedFile, Task } from "../plan/plan.ts";
+import type { FileRecord, Task } from "../plan/plan.ts";
 
 /** One task of the run before a retry, and the retry's work on it. */
 export interface MergeSource {
@@ -15,9 +15,9 @@ export interface MergeSource {
   task: Task;
   /** Its present results, in input order. */
   results: AsyncIterator<string>;
-  deadLetters: PlannedFile | null;
+  deadLetters: FileRecord | null;
   /** Lines of rows in `results`, for rows with more or fewer than one. */
-  lineCounts?: PlannedFile | undefined;
+  lineCounts?: FileRecord | undefined;
   /** The retry's task and commit; absent if it sent none of its rows. */
   retried?: { task: Task; commit: Commit };
   /** Results have lines of failed rows too, beside their dead letters. */
@@ -32,8 +32,8 @@ export interface MergedTask {
   recovered: number;
   /** Rows that a stage left out. */
   filtered: number;
-  deadLetters: PlannedFile | null;
-  lineCounts: PlannedFile | null;
+  deadLetters: FileRecord | null;
+  lineCounts: FileRecord | null;
 }
 
 /** Where a merge writes its other files. */
@@ -96,7 +96,7 @@ export async function mergeTask(
 /** Lines of rows, for those with more or fewer than one. */
 export async function readLineCounts(
   storage: Storage,
-  file: PlannedFile | null | undefined,
+  file: FileRecord | null | undefined,
 ): Promise<Map<number, number>> {
   if (!file) return new Map();
   const counts = await readJson<[row: number, lines: number][]>(storage, file.path);
@@ -121,7 +121,7 @@ export function* plannedRows({ firstRow, rows, only }: Task): Generator<number> 
 
 async function deadLettersOf(
   storage: Storage,
-  file: PlannedFile | null,
+  file: FileRecord | null,
 ): Promise<Map<number, string>> {
   const letters = new Map<number, string>();
   if (!file) return letters;
@@ -131,7 +131,7 @@ async function deadLettersOf(
   return letters;
 }
 
-async function writeLines(storage: Storage, path: string, lines: string[]): Promise<PlannedFile> {
+async function writeLines(storage: Storage, path: string, lines: string[]): Promise<FileRecord> {
   return writeWhole(await HashedFile.open(storage, path), async (file) => {
     for (const line of lines) await file.add(line);
   });

@@ -6,22 +6,22 @@ import { type Encoding, encodeFile } from "../output/encoded-file.ts";
 import { allColumns, isSameTable } from "../output/own-columns.ts";
 import { mergeFile } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
-import type { Plan, PlannedFile } from "../plan/plan.ts";
+import type { FileRecord, Plan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest } from "../seal/manifest.ts";
 
 /** Results made again from lines after a retry; not published yet. */
 export interface RemadeResults {
   /** By task: those whose rows changed; all tasks, if there are new columns. */
-  parts: Record<string, PlannedFile>;
+  parts: Record<string, FileRecord>;
   /** The merged file, if there is one. */
-  merged: PlannedFile | null;
+  merged: FileRecord | null;
   columns?: readonly Column[];
 }
 
 /** What a retry merged, as far as results are made from it. */
 interface MergedLines {
-  tasks: Record<string, { part: PlannedFile | null }>;
+  tasks: Record<string, { part: FileRecord | null }>;
 }
 
 /** Makes results from the lines after a retry, in the retry's own folder. */

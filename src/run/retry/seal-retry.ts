@@ -23,8 +23,8 @@ import { HashedFile } from "../output/hashed-file.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import {
+  type FileRecord,
   type Plan,
-  type PlannedFile,
   partDigits,
   standingPlan,
   type Task,
@@ -51,8 +51,8 @@ export interface Retried {
 /** Results after a retry, in a folder of the process that made them; not published yet. */
 export interface Merge {
   /** By task: those that the retry changed or added. */
-  tasks: Record<string, MergedTask & { part: PlannedFile | null }>;
-  merged: PlannedFile | null;
+  tasks: Record<string, MergedTask & { part: FileRecord | null }>;
+  merged: FileRecord | null;
   /** If results are made from the tasks' lines. */
   made?: RemadeResults;
 }
@@ -162,7 +162,7 @@ async function mergeIntoParts(
 }
 
 /** The dead letters of a task, where no other process changes them. */
-async function lettersOf(storage: Storage, entry: ManifestTask): Promise<PlannedFile | null> {
+async function lettersOf(storage: Storage, entry: ManifestTask): Promise<FileRecord | null> {
   const path = await lettersPath(storage, entry);
   return path === undefined ? null : { ...entry.deadLetters!, path };
 }
@@ -427,7 +427,7 @@ function addedEntry(of: number, run: Plan, plan: Plan, merge: Merge, added: Retr
   };
 }
 
-function commitFile({ task, commit }: Retried, plan: Plan): PlannedFile {
+function commitFile({ task, commit }: Retried, plan: Plan): FileRecord {
   const bytes = recordBytes(commit);
   return { path: commitPath(task.task, plan), sha256: sha256Hex(bytes), bytes: bytes.length };
 }
@@ -437,7 +437,7 @@ async function duplicateIds(
   storage: Storage,
   tasks: readonly ManifestTask[],
 ): Promise<Manifest["duplicateIds"]> {
-  const files: PlannedFile[] = [];
+  const files: FileRecord[] = [];
   for (const { commit, retried = [] } of tasks) {
     for (const file of [commit, ...retried.map((retry) => retry.commit)]) {
       const { ids } = (await readJson<Commit>(storage, file.path))!;

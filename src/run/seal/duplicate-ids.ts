@@ -1,6 +1,6 @@
 import type { RandomReader, Storage } from "../../data/storage/storage.ts";
 import { idPairBytes } from "../attempt/id-hashes.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 import type { Manifest } from "./manifest.ts";
 
 /** Pairs to keep in memory at once. */
@@ -15,7 +15,7 @@ const maxExamples = 10;
  */
 export async function findDuplicateIds(
   storage: Storage,
-  files: readonly PlannedFile[],
+  files: readonly FileRecord[],
   maxPairs: number = maxPairsInMemory,
 ): Promise<NonNullable<Manifest["duplicateIds"]>> {
   const pairs = files.reduce((sum, { bytes }) => sum + bytes / idPairBytes, 0);

@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
-import type { PlannedFile } from "../plan/plan.ts";
+import type { FileRecord } from "../plan/plan.ts";
 
 /** A segment of a file that must have this checksum. */
 export interface Segment {
@@ -59,7 +59,7 @@ export async function fingerprint(
  */
 export async function lookAtFile(
   storage: Storage,
-  file: PlannedFile,
+  file: FileRecord,
   lines?: number,
   segments?: readonly Segment[],
 ): Promise<{ bytes: number; problem?: string }> {

@@ -2,7 +2,7 @@ import type { Column } from "../../data/columns.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { AttemptCounts } from "../attempt/commit.ts";
 import type { Bill } from "../bill/bill.ts";
-import type { InputSummary, PlannedFile } from "../plan/plan.ts";
+import type { FileRecord, InputSummary } from "../plan/plan.ts";
 
 /** One task in the manifest: its published files, and its commit. */
 export interface ManifestTask {
@@ -13,15 +13,15 @@ export interface ManifestTask {
   results: number;
   failed: number;
   attempt: string;
-  commit: PlannedFile;
+  commit: FileRecord;
   /** Null if the results are in the merged file, or in files of their own. */
-  part: PlannedFile | null;
+  part: FileRecord | null;
   /**
    * Its results as JSON lines, under a name that only their writer uses. If they are the part
    * itself, `sluice clean` keeps only the part. Version 0.1.0 names it only for results in other
    * formats.
    */
-  source?: PlannedFile;
+  source?: FileRecord;
   /** Results in other formats: the file that was published as the part. */
   encoded?: string;
   /** The file that was published as the dead letters. */
@@ -29,10 +29,10 @@ export interface ManifestTask {
   /** Rows that a stage left out; absent = none. */
   filtered?: number;
   /** Rows with more or fewer lines than one. */
-  lineCounts?: PlannedFile;
-  deadLetters: PlannedFile | null;
+  lineCounts?: FileRecord;
+  deadLetters: FileRecord | null;
   /** Changes by retries, oldest first. */
-  retried?: { commit: PlannedFile; generation: number; recovered: number }[];
+  retried?: { commit: FileRecord; generation: number; recovered: number }[];
 }
 
 /** The seal of a finished run: counts, checksums, usage, proof. */
@@ -45,9 +45,9 @@ export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   sealedAt: string;
   seed: number;
   /** Plan of the first generation. */
-  plan: PlannedFile;
+  plan: FileRecord;
   /** Plans of the retries, oldest first. */
-  retries?: { generation: number; plan: PlannedFile }[];
+  retries?: { generation: number; plan: FileRecord }[];
   /** The generation whose plan has all tasks in their present state; absent = 1. */
   standing?: number;
   input: InputSummary;
@@ -58,15 +58,15 @@ export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   bill?: Bill;
   tasks: ManifestTask[];
   /** The merged file, by its name beside the run directory. */
-  merged: PlannedFile | null;
+  merged: FileRecord | null;
   /** After a retry: the file of the run directory that it is a copy of. */
   mergedSource?: string;
   /** Columns of the results, if these are tables. */
   columns?: readonly Column[];
   /** Result files by input or by row: a list with a line for each. */
-  outputs?: { list: PlannedFile; files: number };
+  outputs?: { list: FileRecord; files: number };
   /** The file of failed rows, if requested, by its name beside the run directory. */
-  errorFile?: PlannedFile;
+  errorFile?: FileRecord;
   /** After a retry: the file of the run directory that it is a copy of. */
   errorSource?: string;
   /** Ids that several rows have; null if the job names no id field. */

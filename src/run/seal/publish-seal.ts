@@ -10,7 +10,7 @@ import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
 import { mergeFile, mergeParts } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { type WholeOutput, writeOutputs } from "../output/write-outputs.ts";
-import { type Plan, type PlannedFile, readPlan, standingPlan } from "../plan/plan.ts";
+import { type FileRecord, type Plan, readPlan, standingPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { lookAtFile } from "./fingerprint.ts";
 import type { Manifest } from "./manifest.ts";
@@ -118,7 +118,7 @@ async function isSuccessOf(storage: Storage, seal: Seal, path: string): Promise<
   return standing !== undefined && successBytes(seal, path).equals(standing);
 }
 
-async function isCopy(storage: Storage, path: string, { sha256 }: PlannedFile): Promise<boolean> {
+async function isCopy(storage: Storage, path: string, { sha256 }: FileRecord): Promise<boolean> {
   const bytes = await storage.read(path).catch(() => undefined);
   return bytes !== undefined && sha256Hex(bytes) === sha256;
 }
@@ -195,7 +195,7 @@ async function mendParts(storage: Storage, manifest: Manifest, look: ViewLook): 
   await Promise.all(remove.map((path) => storage.remove(path)));
 }
 
-async function stands(storage: Storage, file: PlannedFile, look: ViewLook): Promise<boolean> {
+async function stands(storage: Storage, file: FileRecord, look: ViewLook): Promise<boolean> {
   if ((await storage.stat(file.path))?.bytes !== file.bytes) return false;
   return look === "sizes" || (await lookAtFile(storage, file)).problem === undefined;
 }
@@ -204,7 +204,7 @@ async function stands(storage: Storage, file: PlannedFile, look: ViewLook): Prom
 async function outputsStand(
   places: OutputPlaces,
   { outputs }: Plan,
-  list: PlannedFile,
+  list: FileRecord,
 ): Promise<boolean> {
   const { storage } = places;
   if (!(await stands(storage, list, "contents"))) return false;

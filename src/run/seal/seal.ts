@@ -1,5 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
+import { eachIndex } from "../../foundation/index-set.ts";
 import type { Json } from "../../foundation/json.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
 import { publishTask } from "../attempt/publish.ts";
@@ -25,7 +26,7 @@ import {
   publishResults,
 } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
-import { type PlannedFile, type Task, TaskTable } from "../plan/plan.ts";
+import { type FileRecord, type Task, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
@@ -167,7 +168,7 @@ interface Gathered {
   busySeconds: number;
   bill: BillTally;
   tasks: ManifestTask[];
-  ids: PlannedFile[];
+  ids: FileRecord[];
   /** If results are made from the attempts' lines: the parts made so far. */
   encoded: EncodedTask[] | undefined;
   /** Tasks that may have had several attempts, according to their commits. */
@@ -190,7 +191,11 @@ async function gather(context: RunContext): Promise<Gathered> {
   };
   const published = await publishedParts(context);
   const publishing: Promise<void>[] = [];
-  const commits = readStoredCommits(storage, plan, allTasks(plan.tasks.count));
+  const commits = readStoredCommits(
+    storage,
+    plan,
+    eachIndex([{ first: 0, last: plan.tasks.count - 1 }]),
+  );
   for await (const task of plannedTasks(context)) {
     const stored: StoredCommit = (await commits.next()).value;
     const { commit } = stored;
@@ -227,11 +232,6 @@ async function publishedParts({ storage, plan }: RunContext): Promise<Map<string
   if (!isLines || !isParts || storage.createsOnce === false) return parts;
   for await (const { path, bytes } of storage.list(partPrefix)) parts.set(path, bytes);
   return parts;
-}
-
-/** The tasks of a plan, in order. */
-export function* allTasks(count: number): Generator<number> {
-  for (let task = 0; task < count; task++) yield task;
 }
 
 async function* plannedTasks({ storage, plan }: RunContext): AsyncGenerator<Task> {

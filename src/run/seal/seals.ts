@@ -11,7 +11,7 @@ import {
 } from "../directory/layout.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 import { runStorage } from "../directory/run-storage.ts";
-import type { Plan, PlannedFile } from "../plan/plan.ts";
+import type { FileRecord, Plan } from "../plan/plan.ts";
 import type { Manifest, Success } from "./manifest.ts";
 
 /**
@@ -26,7 +26,7 @@ export interface Seal extends Generation {
   /** Id of the process that ended it. */
   by: string;
   /** The sealed files; an abandoned retry has none. */
-  manifest?: PlannedFile;
+  manifest?: FileRecord;
   /**
    * As in the manifest: the generation whose plan has all tasks in their present state; absent = 1.
    */

@@ -26,8 +26,8 @@ import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
 import type { WholeOutput } from "../output/write-outputs.ts";
 import {
+  type FileRecord,
   type Plan,
-  type PlannedFile,
   type PlannedOutputs,
   partDigits,
   standingPlan,
@@ -337,7 +337,7 @@ class Verifier {
     this.#commits.retries.set(generation, commits.set(task, commit));
   }
 
-  async #commit(file: PlannedFile, of: Generation): Promise<Commit | undefined> {
+  async #commit(file: FileRecord, of: Generation): Promise<Commit | undefined> {
     const bytes = await this.#read(file.path, "the commit is missing");
     if (!bytes) return undefined;
     if (sha256Hex(bytes) !== file.sha256 || bytes.length !== file.bytes) {
@@ -460,7 +460,7 @@ class Verifier {
   /** Size, checksum and, if known, the number of lines of one file. */
   async #file(
     storage: Storage,
-    file: PlannedFile,
+    file: FileRecord,
     lines?: number,
     segments?: readonly Segment[],
   ): Promise<void> {
@@ -484,7 +484,7 @@ class Verifier {
   }
 }
 
-function contentOf({ sha256, bytes }: PlannedFile) {
+function contentOf({ sha256, bytes }: FileRecord) {
   return { sha256, bytes };
 }
 

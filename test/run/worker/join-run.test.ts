@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { runProgram } from "../../../src/cli/program.ts";
+import { runCommandLine } from "../../../src/cli/program.ts";
 import { channelPair } from "../../../src/foundation/channel.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
@@ -21,7 +21,7 @@ async function planned(maxFailedRows: number, ...more: string[]) {
   const options = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
   const settings = ["--set", "shard.rows=5", "--set", `maxFailedRows=${maxFailedRows}`];
   const args = ["plan", ...options, ...settings, ...more, "--output", "out", "--write"];
-  await runProgram(args, io, { version: "1" });
+  await runCommandLine(args, io, { version: "1" });
   expect(state.exitCode).toBeUndefined();
   return locateRun(`${folder}/out`);
 }

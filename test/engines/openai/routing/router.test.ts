@@ -18,7 +18,7 @@ const named = (name: string, weight = 1): Endpoint => ({
   weight,
   inFlight: 0,
 });
-const fleetOf = (...weights: number[]) => weights.map((weight, at) => named(`host-${at}`, weight));
+const poolOf = (...weights: number[]) => weights.map((weight, at) => named(`host-${at}`, weight));
 const keys = Array.from({ length: 5000 }, (_, at) => textHash(`prefix ${at}`));
 const weighed = [
   [1, 1],
@@ -28,17 +28,17 @@ const weighed = [
 ];
 
 /** How many of `asked` each endpoint was chosen for. */
-function countsOf(fleet: readonly Endpoint[], chosen: readonly Endpoint[]): number[] {
-  return fleet.map((endpoint) => chosen.filter((it) => it === endpoint).length);
+function countsOf(pool: readonly Endpoint[], chosen: readonly Endpoint[]): number[] {
+  return pool.map((endpoint) => chosen.filter((it) => it === endpoint).length);
 }
 
 describe("leastLoaded", () => {
   it.each(weighed)("keeps the requests in flight within one of the weights: %j", (...weights) => {
-    const fleet = fleetOf(...weights);
+    const pool = poolOf(...weights);
     const whole = weights.reduce((sum, weight) => sum + weight, 0);
     for (let asked = 1; asked <= 300; asked++) {
-      leastLoaded(fleet)!.inFlight++;
-      for (const { inFlight, weight } of fleet) {
+      leastLoaded(pool)!.inFlight++;
+      for (const { inFlight, weight } of pool) {
         const share = (asked * weight) / whole;
         expect(Math.abs(inFlight - share)).toBeLessThanOrEqual(weights.length);
       }
@@ -46,11 +46,11 @@ describe("leastLoaded", () => {
   });
 
   it("starves none, however long another takes", () => {
-    const fleet = fleetOf(1, 1, 1);
-    const [stuck] = fleet;
+    const pool = poolOf(1, 1, 1);
+    const [stuck] = pool;
     // Requests of the first never end, those of the others at once.
     for (let asked = 0; asked < 100; asked++) {
-      const chosen = leastLoaded(fleet)!;
+      const chosen = leastLoaded(pool)!;
       if (chosen === stuck) chosen.inFlight++;
     }
     expect(stuck!.inFlight).toBe(1);
@@ -60,10 +60,10 @@ describe("leastLoaded", () => {
 
 describe("holderOf", () => {
   it.each(weighed)("gives keys by weight: %j", (...weights) => {
-    const fleet = fleetOf(...weights);
+    const pool = poolOf(...weights);
     const counts = countsOf(
-      fleet,
-      keys.map((key) => holderOf(key, fleet)!),
+      pool,
+      keys.map((key) => holderOf(key, pool)!),
     );
     const whole = weights.reduce((sum, weight) => sum + weight, 0);
     for (const [at, weight] of weights.entries()) {
@@ -75,18 +75,18 @@ describe("holderOf", () => {
   });
 
   it("gives a key the same endpoint, in whatever order they are named", () => {
-    const fleet = fleetOf(1, 2, 1, 1);
-    const turned = fleet.toReversed();
+    const pool = poolOf(1, 2, 1, 1);
+    const turned = pool.toReversed();
     for (const key of keys.slice(0, 500)) {
-      expect(holderOf(key, fleet)).toBe(holderOf(key, turned));
+      expect(holderOf(key, pool)).toBe(holderOf(key, turned));
     }
   });
 
   it("moves no other keys than those of the endpoint that goes, and back when it comes", () => {
-    const fleet = fleetOf(1, 1, 2, 1);
-    const [gone, ...left] = fleet;
+    const pool = poolOf(1, 1, 2, 1);
+    const [gone, ...left] = pool;
     for (const key of keys.slice(0, 1000)) {
-      const before = holderOf(key, fleet);
+      const before = holderOf(key, pool);
       const after = holderOf(key, left);
       if (before !== gone) expect(after).toBe(before);
     }
@@ -95,10 +95,10 @@ describe("holderOf", () => {
   it("bounds the load of each, whatever the keys", () => {
     for (let seed = 1; seed <= 40; seed++) {
       const random = seededRandom(seed);
-      const fleet = fleetOf(
+      const pool = poolOf(
         ...Array.from({ length: 1 + randomInteger(random, 6) }, () => 0.2 + random.next() * 5),
       );
-      const whole = fleet.reduce((sum, { weight }) => sum + weight, 0);
+      const whole = pool.reduce((sum, { weight }) => sum + weight, 0);
       const popular = keys.slice(0, 1 + randomInteger(random, 3));
       const held: Endpoint[] = [];
       for (let step = 0; step < 300; step++) {
@@ -106,7 +106,7 @@ describe("holderOf", () => {
         if (random.next() < 0.3 && held.length > 0) {
           held.splice(randomInteger(random, held.length), 1)[0]!.inFlight--;
         }
-        const chosen = holderOf(popular[randomInteger(random, popular.length)]!, fleet)!;
+        const chosen = holderOf(popular[randomInteger(random, popular.length)]!, pool)!;
         chosen.inFlight++;
         held.push(chosen);
         const share = (held.length * chosen.weight) / whole;

@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import { modelOptions } from "../../../src/engines/model-options.ts";
-import { Fleet, maxPasses } from "../../../src/engines/openai/fleet.ts";
+import { EndpointPool, maxPasses } from "../../../src/engines/openai/endpoint-pool.ts";
 import type { OpenaiModelOptions } from "../../../src/engines/openai/options.ts";
 import { PrefixKeys } from "../../../src/engines/openai/routing/prefix-keys.ts";
 import { holderOf, textHash } from "../../../src/engines/openai/routing/router.ts";
@@ -188,14 +188,14 @@ describe("several endpoints", () => {
       baseUrl,
     }));
     const options = modelOptions.parse({ engine: "openai", name: "m", endpoints });
-    const fleet = new Fleet(options as OpenaiModelOptions, engineContext({ clock }));
-    const [first, second] = fleet.endpoints;
+    const pool = new EndpointPool(options as OpenaiModelOptions, engineContext({ clock }));
+    const [first, second] = pool.endpoints;
     first!.breaker.fail({ message: "gone" }, false);
-    expect(fleet.nothingAnswersSinceMs()).toBeUndefined();
+    expect(pool.nothingAnswersSinceMs()).toBeUndefined();
     await clock.run(sleep(clock, 30));
     second!.breaker.fail({ message: "gone" }, false);
-    expect(fleet.nothingAnswersSinceMs()).toBe(clock.monotonic());
-    await fleet.close(new SluiceError("ENGINE_DIED"));
+    expect(pool.nothingAnswersSinceMs()).toBe(clock.monotonic());
+    await pool.close(new SluiceError("ENGINE_DIED"));
   });
 
   it("are not paused where they fail now and then, and answer between", async () => {

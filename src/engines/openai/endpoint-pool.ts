@@ -32,7 +32,7 @@ export interface Wish {
  *
  * Source: Zaharia et al., "Delay scheduling", EuroSys 2010.
  */
-export class Fleet implements EndpointsBeside {
+export class EndpointPool implements EndpointsBeside {
   readonly endpoints: readonly Endpoint[];
   readonly #clock: EngineContext["clock"];
   readonly #logger: EngineContext["logger"];
