@@ -25,8 +25,8 @@ export const joined = (text: string, sofar?: string) =>
 /** The sources of a job. */
 type JobPlace = Pick<CliIo, "environment" | "workingDirectory">;
 
-/** The flags with a short name of their own, in the order of the help. */
-const shortOptions: readonly [flags: string, description: string, isRepeatable?: true][] = [
+/** The flags that the help lists first: those that are no key, and the usual keys. */
+const listedFlags: readonly [flags: string, description: string, isRepeatable?: true][] = [
   ["--input <path>", "what to read: a file or a glob, here or far away, or - for stdin", true],
   ["--input-list <path>", "a list of files to read, one path a line", true],
   ["--model <name>", "fake, openai:NAME, or a catalog name or path of a GGUF model"],
@@ -42,10 +42,10 @@ const shortOptions: readonly [flags: string, description: string, isRepeatable?:
   ["--env <name[=value]>", "environment of the workers; a name alone passes its value", true],
 ];
 
-const shortNames = shortOptions.map(([flags]) => /^--([\w-]+)/.exec(flags)![1]!);
+const listedNames = listedFlags.map(([flags]) => /^--([\w-]+)/.exec(flags)![1]!);
 
 /**
- * Declares all options of a job: the job file as argument or by `-c`, `--set`, the short options,
+ * Declares all options of a job: the job file as argument or by `-c`, `--set`, the listed flags,
  * and one for each key of the schema. `--help` lists the latter with default and variable,
  * separately from the options. The job file is in the options of the action, however it was given.
  *
@@ -74,7 +74,7 @@ export function declareJobOptions(
       "set one key of the job, such as generation.temperature=0.3",
       collect,
     );
-  for (const [flags, description, isRepeatable] of shortOptions) {
+  for (const [flags, description, isRepeatable] of listedFlags) {
     if (isRepeatable) command.option(flags, description, collect);
     else command.option(flags, description);
   }
@@ -100,7 +100,7 @@ export async function jobFromOptions(
 ): Promise<LoadedJob> {
   const flags: Record<string, string | boolean | readonly string[]> = {};
   const ofKeys = Object.keys(options).filter((name) => flagKeyNamed(name) !== undefined);
-  for (const name of new Set([...shortNames, ...ofKeys])) {
+  for (const name of new Set([...listedNames, ...ofKeys])) {
     const value = options[camelCase(name)];
     if (value !== undefined) flags[name] = value as string | boolean | readonly string[];
   }
@@ -175,19 +175,28 @@ function camelCase(flag: string): string {
   return flag.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Keys with only a short flag. */
-const shortKeys = ["input", "dataset", "model", "prompt", "output", "limit", "sample", "env"];
+/** Keys whose flag is a listed one, which does more than to set the key. */
+const keysOfListedFlags = [
+  "input",
+  "dataset",
+  "model",
+  "prompt",
+  "output",
+  "limit",
+  "sample",
+  "env",
+];
 
-/** Keys with a flag of their own: not those below names and lists, and not the short ones. */
+/** Keys with a flag of their own: not those below names and lists, and not those of listed flags. */
 function flagKeys(): readonly JobKey[] {
   return jobKeys().filter(
-    ({ path, environment }) => environment !== undefined && !shortKeys.includes(path),
+    ({ path, environment }) => environment !== undefined && !keysOfListedFlags.includes(path),
   );
 }
 
 function flagKeyNamed(name: string): NamedKey | undefined {
   const key = jobKeyNamed(name);
-  return key && !shortKeys.includes(key.path) ? key : undefined;
+  return key && !keysOfListedFlags.includes(key.path) ? key : undefined;
 }
 
 /** The keys with flags in the arguments, under any of their names. */

@@ -126,13 +126,13 @@ export interface EngineDescription<Options> {
   /**
    * The options for each of several workers: common limits divided, cores shared.
    *
-   * @param threads cores for each worker, if known.
+   * @param cores those of each worker, if known.
    * @param freeMemoryBytes free memory for each worker, if known.
    */
   sharedAmong?(
     options: Options,
     workers: number,
-    threads?: number,
+    cores?: number,
     freeMemoryBytes?: number,
   ): Options;
   /**
@@ -155,4 +155,14 @@ export interface EngineDescription<Options> {
    * @throws SluiceError such as `MODEL_UNKNOWN`.
    */
   check?(options: Options, context: PackageContext): Promise<void>;
+}
+
+/** `sharedAmong` of a model on the processor: each of several workers has a thread a core. */
+export function threadACore<Options extends { threads?: number | undefined }>(
+  options: Options,
+  workers: number,
+  cores?: number,
+): Options {
+  if (workers === 1 || cores === undefined) return options;
+  return { ...options, threads: options.threads ?? cores };
 }

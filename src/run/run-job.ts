@@ -160,11 +160,11 @@ export async function withSharedLimits(
   backend: Pick<Backend, "workersFor">,
 ) {
   const chosen = await backend.workersFor(job, rows);
-  const { workers, threads, freeMemoryBytes } = chosen;
+  const { workers, cores, freeMemoryBytes } = chosen;
   const notices = [...generationNotices(job.generation), ...reuseNotices(job), ...chosen.notices];
   const { sharedAmong, notices: noticesOf } = describeEngine(job.model);
-  const model = sharedAmong?.(job.model, workers, threads, freeMemoryBytes) ?? job.model;
-  notices.push(...(noticesOf?.(model, threads) ?? []));
+  const model = sharedAmong?.(job.model, workers, cores, freeMemoryBytes) ?? job.model;
+  notices.push(...(noticesOf?.(model, cores) ?? []));
   return { job: { ...job, model }, workers, notices };
 }
 

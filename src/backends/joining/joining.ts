@@ -47,7 +47,7 @@ export function joiningBackend(
       return {
         workers: workers.max ?? 1,
         notices: [],
-        ...(workers.cpu !== undefined && { threads: Math.max(1, Math.floor(workers.cpu)) }),
+        ...(workers.cpu !== undefined && { cores: Math.max(1, Math.floor(workers.cpu)) }),
         ...(workers.memory !== undefined && { freeMemoryBytes: parseMemory(workers.memory) }),
       };
     },

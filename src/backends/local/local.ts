@@ -83,7 +83,7 @@ export function localWorkers(
   const { cores, freeMemoryBytes: free } = machine;
   return {
     ...{ workers, notices },
-    threads: Math.max(1, Math.floor(cores / workers)),
+    cores: Math.max(1, Math.floor(cores / workers)),
     ...(free !== undefined && { freeMemoryBytes: Math.floor(free / workers) }),
   };
 }

@@ -89,7 +89,7 @@ export function rayWorkers(job: JobSpec, rows: number, nodes: readonly RayNode[]
   }
   return {
     ...{ workers, notices },
-    threads: Math.max(1, Math.floor(booked.cpu)),
+    cores: Math.max(1, Math.floor(booked.cpu)),
     ...(memory !== undefined && { freeMemoryBytes: parseMemory(memory) }),
   };
 }

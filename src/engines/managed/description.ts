@@ -1,7 +1,7 @@
 import { access } from "node:fs/promises";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import type { EngineDescription, MakeAbsolute } from "../engine-description.ts";
+import { type EngineDescription, type MakeAbsolute, threadACore } from "../engine-description.ts";
 import { isModelPath } from "../models/model-path.ts";
 import { openaiDescription } from "../openai/description.ts";
 import { compatibleSupport } from "../openai/unsupported.ts";
@@ -42,10 +42,7 @@ export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> 
     repetitionPenalty: "give it to the server: model.args: [--repeat-penalty, 1.1]",
   }),
   devices: ({ gpuLayers, devices }) => (gpuLayers === 0 ? undefined : { devices }),
-  sharedAmong(options, workers, threads) {
-    if (workers === 1 || threads === undefined) return options;
-    return { ...options, threads: options.threads ?? threads };
-  },
+  sharedAmong: threadACore,
   async prepare(options, context, { install, onProgress, onWait }) {
     await findServerProgram(options, context.environment);
     const { resolveModel } = await import("../models/models.ts");

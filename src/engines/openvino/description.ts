@@ -1,4 +1,4 @@
-import type { EngineDescription } from "../engine-description.ts";
+import { type EngineDescription, threadACore } from "../engine-description.ts";
 import { isModelPath } from "../models/model-path.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { OpenvinoModelOptions } from "./options.ts";
@@ -20,10 +20,7 @@ export const openvinoDescription: EngineDescription<OpenvinoModelOptions> = {
     const { name } = options;
     return { ...options, name: isModelPath(name) ? absolute(name, "model", "name") : name };
   },
-  sharedAmong(options, workers, threads) {
-    if (workers === 1 || threads === undefined) return options;
-    return { ...options, threads: options.threads ?? threads };
-  },
+  sharedAmong: threadACore,
   async prepare({ name }, context, { install, onProgress, onWait }) {
     const { locateEnginePackage } = await import("../packages/packages.ts");
     await locateEnginePackage("openvino", context, {

@@ -54,14 +54,11 @@ export function pipelineDescription(describe: Describe): EngineDescription<Pipel
     devices: (options) => devicesOf(options, describe),
     withAbsolutePaths: (options, absolute) => withPaths(options, absolute, describe),
     identified: (options) => mapStages(options, (stage) => identifiedStage(stage, describe)),
-    sharedAmong(options, workers, threads, freeMemoryBytes) {
+    sharedAmong(options, workers, cores, freeMemoryBytes) {
       const stages = options.stages.map((stage) =>
-        withModel(
-          stage,
-          (model) => describe(model).sharedAmong?.(model, workers, threads) ?? model,
-        ),
+        withModel(stage, (model) => describe(model).sharedAmong?.(model, workers, cores) ?? model),
       );
-      const { cpus = threads, memoryBytes = freeMemoryBytes, gpus } = options.resources;
+      const { cpus = cores, memoryBytes = freeMemoryBytes, gpus } = options.resources;
       return { ...options, stages, resources: { cpus, gpus, memoryBytes } };
     },
     assertEnvironment(options, environment: EngineContext["environment"]) {

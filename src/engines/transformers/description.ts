@@ -1,4 +1,4 @@
-import type { EngineDescription } from "../engine-description.ts";
+import { type EngineDescription, threadACore } from "../engine-description.ts";
 import { isModelPath } from "../models/model-path.ts";
 import { fullSupport, type ParameterSupport } from "../parameter-support.ts";
 import type { TransformersModelOptions, TransformersTask } from "./options.ts";
@@ -43,10 +43,7 @@ export const transformersDescription: EngineDescription<TransformersModelOptions
     const { name } = options;
     return { ...options, name: isModelPath(name) ? absolute(name, "model", "name") : name };
   },
-  sharedAmong(options, workers, threads) {
-    if (workers === 1 || threads === undefined) return options;
-    return { ...options, threads: options.threads ?? threads };
-  },
+  sharedAmong: threadACore,
   async prepare(options, context, prepare) {
     const { prepareTransformers } = await import("./prepare.ts");
     await prepareTransformers(options, context, prepare);

@@ -34,8 +34,8 @@ export interface WorkersChoice {
   workers: number;
   /** Notes for people about that number. */
   notices: string[];
-  /** CPU threads for the model of each worker, if workers share a machine. */
-  threads?: number;
+  /** Cores of each worker, if known. */
+  cores?: number;
   /** Free memory for each worker, if known. */
   freeMemoryBytes?: number;
 }

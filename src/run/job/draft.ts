@@ -4,8 +4,8 @@ import type { Origin } from "./problem.ts";
 import { nodesAt } from "./schema-tree.ts";
 import { readPairs, scalarFromText } from "./value-text.ts";
 
-/** Keys with a short text form, and the key of the object that the text stands for. */
-const shorthandKeys: Readonly<Record<string, string>> = {
+/** Keys that may be a text, and the key of the object that it stands for. */
+const keysOfTexts: Readonly<Record<string, string>> = {
   input: "path",
   prompt: "prompt",
   output: "path",
@@ -110,8 +110,7 @@ function enter(
   const slots = holder as JsonObject;
   const inner = slots[key];
   if (typeof inner === "object" && inner !== null) return inner;
-  const long =
-    path[0] === "prompts" && path.length === 2 ? "prompt" : shorthandKeys[path.join(".")];
+  const long = path[0] === "prompts" && path.length === 2 ? "prompt" : keysOfTexts[path.join(".")];
   const created: JsonObject = typeof inner === "string" && long ? { [long]: inner } : {};
   slots[key] = created;
   return created;

@@ -20,14 +20,14 @@ export const reservedVariables: readonly string[] = Object.freeze([
 ]);
 
 /**
- * The flags of a command line, by name without dashes: a short flag (`model`, `input`,
+ * The flags of a command line, by name without dashes: a listed flag (`model`, `input`,
  * `input-list`, `prompt`, `prompt-file` with the text of the file, `output`, `base-url`, `limit`,
  * `sample`, `seed`, `env`) or a dotted key of the schema.
  */
 export type JobFlags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
 
 /** Flags with a name that differs from their key. */
-export const shortFlags: Readonly<Record<string, string>> = Object.freeze({
+export const keysOfFlags: Readonly<Record<string, string>> = Object.freeze({
   "base-url": "model.baseUrl",
   seed: "generation.seed",
 });
@@ -72,7 +72,7 @@ function isOurs(name: string): boolean {
   return !serviceVariable.test(name) && !taskVariable.test(name);
 }
 
-/** Lays flags over the lower layers: the short ones first, then those of one key, then `--set`. */
+/** Lays flags over the lower layers: the listed ones first, then those of one key, then `--set`. */
 export async function applyFlags(
   draft: JobDraft,
   flags: JobFlags,
@@ -99,7 +99,7 @@ export async function applyFlags(
         origin,
       );
     } else {
-      const path = shortFlags[name] ?? name;
+      const path = keysOfFlags[name] ?? name;
       problems.push(...(await applyText(draft, path, texts.at(-1)!, origin, flags)));
     }
   }

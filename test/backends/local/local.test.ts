@@ -28,7 +28,7 @@ describe("localWorkers", () => {
   });
 
   it("starts as many as are asked for, also more than there are cores", () => {
-    expect(workersFor({ max: 20 })).toEqual({ workers: 20, notices: [], threads: 1 });
+    expect(workersFor({ max: 20 })).toEqual({ workers: 20, notices: [], cores: 1 });
   });
 
   it("caps them by cores and memory, and says so", () => {
@@ -65,17 +65,17 @@ describe("localWorkers", () => {
     const llama = { engine: "llama" as const, name: "/m.gguf" };
     const workers = [{}, { max: 2 }, { max: 5 }, { cpu: 4 }];
     expect(workers.map((asked) => workersFor(asked, 10, llama, devices))).toEqual([
-      { workers: 3, notices: ["of the devices"], threads: 2 },
-      { workers: 2, notices: ["of the devices"], threads: 4 },
+      { workers: 3, notices: ["of the devices"], cores: 2 },
+      { workers: 2, notices: ["of the devices"], cores: 4 },
       {
         workers: 3,
         notices: ["of the devices", "workers.max: 5: this machine has GPUs for 3"],
-        threads: 2,
+        cores: 2,
       },
       {
         workers: 2,
         notices: ["of the devices", "workers.cpu: 4 allows 2 of 3 workers on this machine"],
-        threads: 4,
+        cores: 4,
       },
     ]);
   });

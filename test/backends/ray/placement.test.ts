@@ -60,7 +60,7 @@ describe("workers of a cluster", () => {
   it("are three of 5 CPUs on each of four nodes with 16", () => {
     const asked = job({ workers: { max: 12, cpu: 5 } });
     expect(four.map((each) => roomOn(each, bookedBy(asked, four)))).toEqual([3, 3, 3, 3]);
-    expect(rayWorkers(asked, 100, four)).toEqual({ workers: 12, notices: [], threads: 5 });
+    expect(rayWorkers(asked, 100, four)).toEqual({ workers: 12, notices: [], cores: 5 });
   });
 
   it("are as many as are asked for, with a notice if there is no room for all", () => {
