@@ -254,10 +254,10 @@ export const dataMutations: readonly Mutation[] = [
     tests: ["test/data/moments.test.ts"],
   },
   {
-    what: "a source is tried once more than it may",
-    file: "src/data/sources/tries.ts",
-    text: "attempt >= limits.maxSourceTries",
-    replacement: "attempt > limits.maxSourceTries",
+    what: "a source or a store is tried once more than it may",
+    file: "src/foundation/backoff.ts",
+    text: "if (tries >= maxTries",
+    replacement: "if (tries > maxTries",
     tests: ["test/data/sources/https.test.ts"],
   },
   {

@@ -11,7 +11,7 @@ export const enginesMutations: readonly Mutation[] = [
   {
     what: "a 503 without a time pauses the whole endpoint",
     file: "src/engines/openai/failures.ts",
-    text: "if (status === 503 && retryAfterMs !== undefined) {",
+    text: "if (status === 503 && pauseMs !== undefined) {",
     replacement: "if (status === 503) {",
     tests: ["test/engines/openai/failures.test.ts"],
   },

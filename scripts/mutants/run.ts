@@ -158,8 +158,8 @@ export const runMutations: readonly Mutation[] = [
   {
     what: "a request is tried once more than it may",
     file: "src/run/execute/tries.ts",
-    text: "if (!error.retryable || attempt >= maxAttempts) return undefined;",
-    replacement: "if (!error.retryable || attempt > maxAttempts) return undefined;",
+    text: "if (!error.retryable || tries >= maxTries) return undefined;",
+    replacement: "if (!error.retryable || tries > maxTries) return undefined;",
     tests: ["test/run/execute/executor.test.ts"],
   },
   {

@@ -25,7 +25,7 @@ export const joined = (text: string, sofar?: string) =>
 /** The sources of a job. */
 type JobPlace = Pick<CliIo, "environment" | "workingDirectory">;
 
-/** The flags that the help lists first: those that are no key, and the usual keys. */
+/** The flags that the help lists one by one: those of usual keys, and those beside all keys. */
 const listedFlags: readonly [flags: string, description: string, isRepeatable?: true][] = [
   ["--input <path>", "what to read: a file or a glob, here or far away, or - for stdin", true],
   ["--input-list <path>", "a list of files to read, one path a line", true],
@@ -187,7 +187,7 @@ const keysOfListedFlags = [
   "env",
 ];
 
-/** Keys with a flag of their own: not those below names and lists, and not those of listed flags. */
+/** Keys with a flag of their own: not below names and lists, and not those of listed flags. */
 function flagKeys(): readonly JobKey[] {
   return jobKeys().filter(
     ({ path, environment }) => environment !== undefined && !keysOfListedFlags.includes(path),

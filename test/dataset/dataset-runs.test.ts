@@ -113,11 +113,11 @@ describe("a dataset that is carried out as a run", () => {
     );
   });
 
-  it("counts filtered rows apart while tasks are open: summary, status and manifest agree", async () => {
+  it("counts filtered rows apart in summary, status and manifest, also in open tasks", async () => {
     const output = join(folder, "filtered");
     const stop = new AbortController();
     const statusRows = async () => (await status(output)).run.rows;
-    /** Stops the run once the outcomes of the first rows are journaled, and before the last ones. */
+    /** Stops the run when the outcomes of the first rows are journaled. */
     const stopping = async () => {
       for (;;) {
         const { answered, filtered, journaled } = await statusRows();

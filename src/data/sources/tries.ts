@@ -51,7 +51,7 @@ export async function dropBody({ body }: RemoteResponse): Promise<void> {
   await body.dump({ limit: maxDroppedBytes });
 }
 
-/** What to do after a response without a file: an error after which to try again, or a final one. */
+/** The error of a response without a file; after `Interrupted`, another try may succeed. */
 export function failureOf(
   { status, headers }: RemoteResponse,
   file: string,

@@ -107,7 +107,7 @@ export async function listCached(
 }
 
 /** Makes the folder of a model. */
-export async function preparePlace(place: CachePlace): Promise<void> {
+export async function createPlace(place: CachePlace): Promise<void> {
   await mkdir(place.directory, { recursive: true });
 }
 

@@ -5,9 +5,9 @@ import {
   cacheError,
   cachePlace,
   clearPlace,
+  createPlace,
   listCached,
   modelsDirectory,
-  preparePlace,
   type RemoteReference,
   readCached,
   tidyPlace,
@@ -76,7 +76,7 @@ async function fetchOnce(
     // Another process may have fetched it during the wait.
     const cached = await readCached(place);
     if (cached) return resolved(reference.name, place.file, cached);
-    await preparePlace(place);
+    await createPlace(place);
     try {
       const record = await fetchModel(reference, place, context, onProgress);
       return resolved(reference.name, place.file, record);

@@ -40,11 +40,10 @@ interface BreakerOptions extends BreakerListener {
 
 /**
  * Pauses a whole endpoint when it asks for it (429) or cannot be reached, instead of letting every
- * row find out alone. After a growing wait (full jitter, at least Retry-After), one request is sent as a probe; after any reply of the endpoint,
- * all others follow.
+ * row find out alone. After a growing wait (full jitter, at least Retry-After), one request is
+ * sent as a probe; after any reply of the endpoint, all others follow.
  *
- * A request with an `EndpointFailure` is sent again after the pause; this has cost its row no
- * try.
+ * A request with an `EndpointFailure` is sent again after the pause, at no cost of a try.
  */
 export class EndpointBreaker {
   readonly #options: BreakerOptions;

@@ -67,7 +67,7 @@ export class RequestWriter {
    * @param image address of an image in the chat.
    */
   write(request: InferenceRequest, image?: string): string {
-    if (request.parameters !== this.#parameters) this.#prepare(request.parameters);
+    if (request.parameters !== this.#parameters) this.#setParameters(request.parameters);
     const body =
       request.messages === undefined
         ? `${this.#model}"prompt":${JSON.stringify(request.prompt ?? "")}${this.#completionTail}`
@@ -108,7 +108,7 @@ export class RequestWriter {
     return this.#structureTail;
   }
 
-  #prepare(parameters: SamplingParameters): void {
+  #setParameters(parameters: SamplingParameters): void {
     this.#parameters = parameters;
     const fields = sampling(parameters, this.#isOpenaiItself);
     const { maxNewTokens, explicit = [], logprobs = 0 } = parameters;

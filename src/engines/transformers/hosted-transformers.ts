@@ -64,7 +64,7 @@ class HostedTransformers implements HostedEngine {
 
   async infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
     try {
-      const { item, cost } = this.#task.prepare(request);
+      const { item, cost } = this.#task.itemOf(request);
       const { answers, promptTokens } = await this.#batched.infer(item, cost, signal);
       const completionTokens = answers.reduce((sum, { tokens }) => sum + tokens, 0);
       const usage = { promptTokens, cachedTokens: 0, completionTokens };

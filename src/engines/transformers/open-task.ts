@@ -37,7 +37,7 @@ export async function openTask(
   options: TransformersModelOptions,
   place: TaskPlace,
 ): Promise<Task<unknown>> {
-  const name = prepareEnvironment(library, place);
+  const name = setEnvironment(library, place);
   const load = loadOptions(options, place.model);
   try {
     return await loadTask(library, options, name, load);
@@ -51,7 +51,7 @@ export async function openTask(
  * Sets the places of models.
  * @returns the package's name for this one.
  */
-function prepareEnvironment(
+function setEnvironment(
   { env }: TransformersJs,
   { model, cacheDirectory, hubAddress, hubToken, isOnline }: TaskPlace,
 ): string {

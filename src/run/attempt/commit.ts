@@ -22,7 +22,7 @@ export interface RowCounts {
 export type ErrorCounts = Partial<Record<ErrorCode, { count: number; message: string }>>;
 
 /** Rows by whether their prompts were in `preparedDir`. */
-export interface PreparedCounts {
+export interface KeptCounts {
   hits: number;
   misses: number;
 }
@@ -34,7 +34,7 @@ export interface AttemptCounts {
   requests: RequestCounts;
   usage: Usage;
   /** Rows with prompts kept from another run, and rows that had to be rendered. */
-  prepared?: PreparedCounts;
+  prepared?: KeptCounts;
   /** Rows with an answer that reached its token limit; commits of earlier versions lack it. */
   cut?: number;
   /** The part of `usage` for wrong answers, which are in no row; absent = none. */
@@ -89,25 +89,22 @@ export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
     requests: addRequestCounts(a.requests, b.requests),
     usage: addUsage(a.usage, b.usage),
     ...addInvalid(a, b),
-    ...addPrepared(a, b),
+    ...addKept(a, b),
     ...((a.cut ?? b.cut) !== undefined && { cut: (a.cut ?? 0) + (b.cut ?? 0) }),
     errors: addErrors(a.errors, b.errors),
   };
 }
 
-type PreparedCount = Pick<AttemptCounts, "prepared">;
+type KeptCount = Pick<AttemptCounts, "prepared">;
 
-function addPrepared(
-  { prepared: a }: PreparedCount,
-  { prepared: b }: PreparedCount,
-): PreparedCount {
+function addKept({ prepared: a }: KeptCount, { prepared: b }: KeptCount): KeptCount {
   if (!a || !b) return a || b ? { prepared: { ...(a ?? b!) } } : {};
   return { prepared: { hits: a.hits + b.hits, misses: a.misses + b.misses } };
 }
 
 /** Counts rows in `counts`. */
-export function countPrepared(counts: AttemptCounts, prepared: PreparedCounts): void {
-  Object.assign(counts, addPrepared(counts, { prepared }));
+export function countKept(counts: AttemptCounts, prepared: KeptCounts): void {
+  Object.assign(counts, addKept(counts, { prepared }));
 }
 
 type InvalidCount = Pick<AttemptCounts, "invalid">;

@@ -4,8 +4,8 @@ import {
   type AttemptCounts,
   addErrors,
   countInvalid,
-  countPrepared,
-  type PreparedCounts,
+  countKept,
+  type KeptCounts,
 } from "./commit.ts";
 import type { RequestRecord } from "./journal-line.ts";
 
@@ -23,8 +23,8 @@ export class AttemptTally {
     return answered + failed + filtered;
   }
 
-  prepared(counts: PreparedCounts): void {
-    countPrepared(this.counts, counts);
+  kept(counts: KeptCounts): void {
+    countKept(this.counts, counts);
   }
 
   /** A wrong answer, which is in no row. */

@@ -61,7 +61,7 @@ export function openProgramPlaces(options: ProgramPlacesOptions): ProgramPlaces 
   }));
   const outlet = new Outlet(storage, plan.generation, stages);
   const tries = join(folder, "tries");
-  const prepared = lazily(() => ownFolder(tries, worker, processes));
+  const ownPlace = lazily(() => ownFolder(tries, worker, processes));
   const begin = async ({ row }: ProgramOfTask, signal: AbortSignal): Promise<ProgramTry> => {
     const id = sortableId(clock, random);
     const done = stages.length > 0 ? await outlet.standing(row) : undefined;
@@ -71,7 +71,7 @@ export function openProgramPlaces(options: ProgramPlacesOptions): ProgramPlaces 
     };
     try {
       for (const [at, { cache }] of done ? [] : stages.entries()) {
-        const place = join(await prepared(), `${id}-${at}`);
+        const place = join(await ownPlace(), `${id}-${at}`);
         views.push(await MountView.open(place, cache, signal));
       }
     } catch (error) {

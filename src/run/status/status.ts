@@ -45,7 +45,7 @@ export interface RunStatus {
   /** Its place. */
   location: string;
   tasks: Record<StateWord | "total", number>;
-  /** Outcomes of committed tasks; `journaled` are answered rows of the others, `filtered` of all. */
+  /** Of committed tasks; `journaled` are answered rows of the others, `filtered` of all tasks. */
   rows: { total: number; answered: number; filtered: number; failed: number; journaled: number };
   /** Requests of committed tasks; `journaled` are those of answered rows of the others. */
   requests: { planned: number; answered: number; journaled: number };

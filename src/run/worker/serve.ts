@@ -21,10 +21,10 @@ import type { WorkerHandle } from "../dispatch/dispatch.ts";
 import { redacting, withoutSecrets } from "../execute/redacting-engine.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
+import { KeptPrompts } from "../kept/kept-prompts.ts";
 import { asksAboutFiles } from "../plan/job-files.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
 import { effectiveJob, type Plan, readPlan } from "../plan/plan.ts";
-import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
 import { withReuse } from "../reuse/with-reuse.ts";
 import type { RunContext } from "../run-context.ts";
@@ -76,7 +76,7 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
       await openedEngine(options, context),
       redactor(engineContext.environment),
     );
-    const prompts = preparedPrompts(context, dependencies, asked, opened);
+    const prompts = keptPrompts(context, dependencies, asked, opened);
     const promptSet = prompts?.promptSet ?? asked;
     const engine = await reusingEngine(opened, promptSet, context, dependencies);
     const { pid } = dependencies.processes.self();
@@ -174,17 +174,17 @@ async function reusingEngine(
   });
 }
 
-function preparedPrompts(
+function keptPrompts(
   { plan: { job }, logger }: RunContext,
   { openStorage }: RunDependencies,
   promptSet: PromptSet,
   engine: Engine,
-): PreparedPrompts | undefined {
+): KeptPrompts | undefined {
   const { keeper } = promptSet;
   if (job.preparedDir === undefined || keeper === undefined) return undefined;
   const storage = openStorage(job.preparedDir);
   const tokenize = engine.tokenize?.bind(engine);
-  return new PreparedPrompts({ storage, job, promptSet, keeper, tokenize, logger });
+  return new KeptPrompts({ storage, job, promptSet, keeper, tokenize, logger });
 }
 
 async function openContext({

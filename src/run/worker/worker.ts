@@ -11,9 +11,9 @@ import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
 import { Executor } from "../execute/executor.ts";
 import { RowReach } from "../execute/row-reach.ts";
+import type { KeptPrompts } from "../kept/kept-prompts.ts";
 import { TaskTable } from "../plan/plan.ts";
 import { inPrefixOrder } from "../plan/prefix-order.ts";
-import type { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import type { RunContext } from "../run-context.ts";
 import { type FromWorker, protocolVersion, type ToWorker } from "./protocol.ts";
 
@@ -22,7 +22,7 @@ export interface WorkerOptions {
   engine: Engine;
   promptSet: PromptSet;
   /** The folder of prompts for other runs: `promptSet` belongs to it. */
-  prompts?: PreparedPrompts | undefined;
+  prompts?: KeptPrompts | undefined;
   channel: Channel<FromWorker, ToWorker>;
   pid: number;
 }
@@ -343,12 +343,12 @@ export class Worker {
   }
 }
 
-/** Prepares rows between reading and sending; undefined = no preparation. */
+/** How rows are arranged between reading and sending; undefined = as they are. */
 function arrangementOf({ context, promptSet, prompts }: WorkerOptions): RowArrangement | undefined {
   const isOrdered = context.plan.order === "prefix";
   if (!isOrdered && !prompts) return undefined;
   return (batches, attempt) => {
-    const rows = prompts?.prepare(batches, attempt) ?? batches;
+    const rows = prompts?.arrange(batches, attempt) ?? batches;
     return isOrdered ? inPrefixOrder(rows, promptSet) : rows;
   };
 }

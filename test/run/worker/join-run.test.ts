@@ -66,7 +66,7 @@ describe("a worker of fixed tasks", () => {
     expect((await errorOf(late.ended)).code).toBe("BUDGET_SPENT");
   });
 
-  it("keeps to the limits of the call that led last, also if they differ from the plan's", async () => {
+  it("keeps to the limits of the call that led last, not to those of the plan", async () => {
     const run = preparedRun(scratchFolder());
     const stop = AbortSignal.abort(new SluiceError("RUN_CANCELED"));
     const calledWith = (maxFailedRows: number, budget: JobSpec["budget"]) =>

@@ -6,7 +6,7 @@ import type { TransformersModelOptions } from "../options.ts";
 import { textOf } from "./asked-text.ts";
 import { modelMaxTokens, TextTask, withinBounds } from "./encode.ts";
 import { assertSearchable, type GeneratedItem, generate, generationCost } from "./generate.ts";
-import type { ModelParts, PreparedItem, TaskResult } from "./task.ts";
+import type { CostedItem, ModelParts, TaskResult } from "./task.ts";
 
 /** Text generation: the model continues from the end of the prompt. */
 export class CausalTask extends TextTask<GeneratedItem> {
@@ -17,7 +17,7 @@ export class CausalTask extends TextTask<GeneratedItem> {
     this.#contextTokens = modelMaxTokens(parts.model, parts.tokenizer);
   }
 
-  prepare(request: InferenceRequest): PreparedItem<GeneratedItem> {
+  itemOf(request: InferenceRequest): CostedItem<GeneratedItem> {
     const { parameters } = request;
     assertSearchable(parameters);
     const { maxLength = Number.POSITIVE_INFINITY } = parameters;

@@ -2,7 +2,7 @@ import type { InferenceRequest } from "../../../foundation/inference.ts";
 import type { Encoding } from "../transformers-js.ts";
 import { TextTask } from "./encode.ts";
 import { encoderOutputs, floatsOf, sigmoid, softmax } from "./encoder-batch.ts";
-import { type PreparedItem, shortNumber, type TaskResult, valueAnswer } from "./task.ts";
+import { type CostedItem, shortNumber, type TaskResult, valueAnswer } from "./task.ts";
 
 /** A label, with the model's confidence: 0 to 1. */
 export interface LabelScore {
@@ -13,7 +13,7 @@ export interface LabelScore {
 
 /** Labels of texts, by the classes of the model's training. */
 export class ClassificationTask extends TextTask<Encoding> {
-  prepare(request: InferenceRequest): PreparedItem<Encoding> {
+  itemOf(request: InferenceRequest): CostedItem<Encoding> {
     return this.encoded(request);
   }
 

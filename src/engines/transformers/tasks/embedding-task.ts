@@ -2,11 +2,11 @@ import type { InferenceRequest } from "../../../foundation/inference.ts";
 import type { Encoding } from "../transformers-js.ts";
 import { TextTask } from "./encode.ts";
 import { encoderOutputs, floatsOf } from "./encoder-batch.ts";
-import { type PreparedItem, shortNumber, type TaskResult, valueAnswer } from "./task.ts";
+import { type CostedItem, shortNumber, type TaskResult, valueAnswer } from "./task.ts";
 
 /** Vectors of texts. */
 export class EmbeddingTask extends TextTask<Encoding> {
-  prepare(request: InferenceRequest): PreparedItem<Encoding> {
+  itemOf(request: InferenceRequest): CostedItem<Encoding> {
     return this.encoded(request);
   }
 

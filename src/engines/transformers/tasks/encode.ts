@@ -3,7 +3,7 @@ import type { InferenceRequest, TooLongPolicy } from "../../../foundation/infere
 import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding, Model, Tokenizer } from "../transformers-js.ts";
 import { textOf } from "./asked-text.ts";
-import type { ModelParts, PreparedItem, Task, TaskResult } from "./task.ts";
+import type { CostedItem, ModelParts, Task, TaskResult } from "./task.ts";
 
 /** The limits of a text. */
 export interface EncodeBounds {
@@ -71,7 +71,7 @@ export abstract class TextTask<Item> implements Task<Item> {
     this.#maxTokens = options.maxInputTokens ?? modelMaxTokens(parts.model, parts.tokenizer);
   }
 
-  abstract prepare(request: InferenceRequest): PreparedItem<Item>;
+  abstract itemOf(request: InferenceRequest): CostedItem<Item>;
 
   abstract run(
     batch: readonly Item[],
@@ -87,7 +87,7 @@ export abstract class TextTask<Item> implements Task<Item> {
    *
    * @throws SluiceError `COLUMN_INVALID`, `PROMPT_TOO_LONG`.
    */
-  protected encoded(request: InferenceRequest): PreparedItem<Encoding> {
+  protected encoded(request: InferenceRequest): CostedItem<Encoding> {
     const text = textOf(request, this.options.textColumn);
     const item = this.bounded(this.parts.tokenizer._encode_plus(text, {}), text, request);
     return { item, cost: { tokens: item.input_ids.length } };

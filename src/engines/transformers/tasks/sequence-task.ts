@@ -7,7 +7,7 @@ import { textOf } from "./asked-text.ts";
 import { TextTask } from "./encode.ts";
 import { assertSearchable, type GeneratedItem, generate, generationCost } from "./generate.ts";
 import { assertLanguages, encodeForTranslation, languagesOf } from "./languages.ts";
-import type { ModelParts, PreparedItem, TaskResult } from "./task.ts";
+import type { CostedItem, ModelParts, TaskResult } from "./task.ts";
 
 /** Translation and summarization: an encoder reads the text, a decoder writes the answer. */
 export class SequenceTask extends TextTask<GeneratedItem> {
@@ -17,7 +17,7 @@ export class SequenceTask extends TextTask<GeneratedItem> {
     if (options.task === "translation") assertLanguages(options, parts.tokenizer);
   }
 
-  prepare(request: InferenceRequest): PreparedItem<GeneratedItem> {
+  itemOf(request: InferenceRequest): CostedItem<GeneratedItem> {
     const { parameters } = request;
     assertSearchable(parameters);
     const { encoding, forcedStart, languages } = this.#encode(request);

@@ -5,7 +5,7 @@ import type { TransformersModelOptions } from "../options.ts";
 import type { SpeechPipeline } from "../transformers-js.ts";
 import { readWav, resampled } from "../wav.ts";
 import { soundOf } from "./asked-text.ts";
-import { type PreparedItem, type Task, type TaskResult, valueAnswer } from "./task.ts";
+import { type CostedItem, type Task, type TaskResult, valueAnswer } from "./task.ts";
 
 /** Whisper's window; longer recordings are processed in overlapping pieces. */
 const pieceSeconds = 30;
@@ -23,7 +23,7 @@ export class SpeechTask implements Task<string> {
     this.#options = options;
   }
 
-  prepare(request: InferenceRequest): PreparedItem<string> {
+  itemOf(request: InferenceRequest): CostedItem<string> {
     return { item: soundOf(request, this.#options), cost: {} };
   }
 

@@ -12,7 +12,7 @@ export interface ModelParts {
 }
 
 /** A row in a task's form, and its share of a batch. */
-export interface PreparedItem<Item> {
+export interface CostedItem<Item> {
   item: Item;
   cost: BatchCost;
 }
@@ -30,7 +30,7 @@ export interface Task<Item> {
    *
    * @throws SluiceError of the row.
    */
-  prepare(request: InferenceRequest): PreparedItem<Item>;
+  itemOf(request: InferenceRequest): CostedItem<Item>;
   /** Computes a batch whose items have one key: a result or an error for each. */
   run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (TaskResult | Error)[]>;
   close(): Promise<void>;

@@ -7,8 +7,8 @@ import { columnInvalid, columnOf, textOf } from "./asked-text.ts";
 import { TextTask } from "./encode.ts";
 import { encoderOutputs, floatsOf, softmax } from "./encoder-batch.ts";
 import {
+  type CostedItem,
   type ModelParts,
-  type PreparedItem,
   shortNumber,
   type TaskResult,
   valueAnswer,
@@ -35,7 +35,7 @@ export class ZeroShotTask extends TextTask<LabelledItem> {
     }
   }
 
-  prepare(request: InferenceRequest): PreparedItem<LabelledItem> {
+  itemOf(request: InferenceRequest): CostedItem<LabelledItem> {
     const { textColumn, hypothesisTemplate } = this.options;
     const text = textOf(request, textColumn);
     const labels = this.#labelsOf(request);

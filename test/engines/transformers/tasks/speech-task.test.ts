@@ -34,7 +34,7 @@ describe("SpeechTask", () => {
 
   it("hears a recording of the row at the model's own rate", async () => {
     const { heard, task } = hearing({ srcLang: "french" });
-    const { item } = task.prepare(rowRequest(0, { audio: data }));
+    const { item } = task.itemOf(rowRequest(0, { audio: data }));
     const [result] = await task.run([item], never);
     expect(result).toMatchObject({ answers: [{ text: "a word" }] });
     expect(heard).toEqual([
@@ -49,7 +49,7 @@ describe("SpeechTask", () => {
       const long = wavBytes([new Array(31_000).fill(0)], 1000, { code: 1, bits: 16 });
       await writeFile(path, long);
       const { heard, task } = hearing({ audioColumn: "file" }, "wav2vec2");
-      const { item } = task.prepare(rowRequest(0, { file: path }));
+      const { item } = task.itemOf(rowRequest(0, { file: path }));
       await task.run([item], never);
       expect(heard[0]?.options).toEqual({ chunk_length_s: 30, stride_length_s: 5 });
     } finally {
@@ -75,12 +75,12 @@ describe("SpeechTask", () => {
   it("takes the file that a prompt names before the row's column", () => {
     const { task } = hearing();
     const request = { ...rowRequest(0, { audio: data }), file: "/sounds/one.wav" };
-    expect(task.prepare(request).item).toBe("/sounds/one.wav");
+    expect(task.itemOf(request).item).toBe("/sounds/one.wav");
   });
 
   it("needs a column with a recording", () => {
     const { task } = hearing();
-    expect(() => task.prepare(rowRequest(0, { text: "no sound" }))).toThrow(
+    expect(() => task.itemOf(rowRequest(0, { text: "no sound" }))).toThrow(
       expect.objectContaining({ code: "COLUMN_INVALID" }),
     );
   });

@@ -11,7 +11,7 @@ import type { RowRequest } from "../../prompt/row-request.ts";
 import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { Task } from "../plan/plan.ts";
-import { PreparedReader, PreparedWriter, preparedState } from "./prepared-file.ts";
+import { KeptReader, KeptWriter, keptState } from "./kept-file.ts";
 
 /**
  * Characters of prompts that an engine tokenizes at a time, ahead of the requests: few enough that
@@ -26,13 +26,13 @@ interface Tokenizer {
   digest: string;
 }
 
-interface RenderedRow extends Pick<InputRow, "index" | "value"> {
+interface RenderedInput extends Pick<InputRow, "index" | "value"> {
   /** Null if the row has no request. */
   requests: RowRequest[] | null;
 }
 
-interface PreparedOptions {
-  /** Rooted at the folder of prepared prompts. */
+interface KeptPromptsOptions {
+  /** Rooted at the folder of kept prompts. */
   storage: Storage;
   job: JobSpec;
   promptSet: PromptSet;
@@ -48,13 +48,13 @@ interface PreparedOptions {
  * `sequenceLen`. A file appears whole or not at all, and two processes write the same content; a
  * damaged file is made again. Memory holds one line of it.
  */
-export class PreparedPrompts {
+export class KeptPrompts {
   /** The prompts of the job, with those of a row at hand. */
   readonly promptSet: PromptSet;
-  readonly #options: PreparedOptions;
+  readonly #options: KeptPromptsOptions;
   readonly #kept = new WeakMap<JsonObject, KeptRow>();
 
-  constructor(options: PreparedOptions) {
+  constructor(options: KeptPromptsOptions) {
     this.#options = options;
     const { promptSet } = options;
     this.promptSet = {
@@ -69,7 +69,7 @@ export class PreparedPrompts {
   }
 
   /** The same rows, each with its prompts; those of a new shard are kept. */
-  async *prepare(
+  async *arrange(
     batches: AsyncIterable<InputRow[]>,
     attempt: ArrangedAttempt,
   ): AsyncGenerator<InputRow[]> {
@@ -80,7 +80,7 @@ export class PreparedPrompts {
       return yield* notKept(batches, attempt);
     }
     const path = preparedPath(attempt.task, job, tokenizer?.digest);
-    const state = await preparedState(storage, path).catch(() => "absent" as const);
+    const state = await keptState(storage, path).catch(() => "absent" as const);
     if (state === "damaged") {
       logger.log("warn", `prepared prompts were damaged and are made again: ${path}`);
     }
@@ -90,7 +90,7 @@ export class PreparedPrompts {
 
   async *#found(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAttempt, path: string) {
     const { task } = attempt;
-    const file = new PreparedReader(this.#options.storage, path);
+    const file = new KeptReader(this.#options.storage, path);
     try {
       for await (const rows of batches) {
         let hits = 0;
@@ -100,7 +100,7 @@ export class PreparedPrompts {
           this.#kept.set(value, kept);
           hits++;
         }
-        attempt.notePrepared({ hits, misses: rows.length - hits });
+        attempt.noteKept({ hits, misses: rows.length - hits });
         yield rows;
       }
     } finally {
@@ -116,7 +116,7 @@ export class PreparedPrompts {
   ) {
     const { task } = attempt;
     const { storage } = this.#options;
-    const file = new PreparedWriter(storage, path, (error) => this.#warnNotKept(error));
+    const file = new KeptWriter(storage, path, (error) => this.#warnNotKept(error));
     let seen = 0;
     try {
       for await (const rows of batches) {
@@ -132,7 +132,7 @@ export class PreparedPrompts {
           }
         }
         seen += rows.length;
-        attempt.notePrepared({ hits: 0, misses: rows.length });
+        attempt.noteKept({ hits: 0, misses: rows.length });
         yield rows;
       }
       // Rows that an earlier attempt answered were not read: then the shard is incomplete.
@@ -143,8 +143,8 @@ export class PreparedPrompts {
   }
 
   /** Rows in groups of limited size: lists may need many requests each. */
-  *#rendered(rows: readonly InputRow[]): Generator<RenderedRow[]> {
-    let group: RenderedRow[] = [];
+  *#rendered(rows: readonly InputRow[]): Generator<RenderedInput[]> {
+    let group: RenderedInput[] = [];
     let chars = 0;
     for (const row of rows) {
       const requests = this.#render(row);
@@ -189,7 +189,7 @@ export class PreparedPrompts {
 
 async function* notKept(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAttempt) {
   for await (const rows of batches) {
-    attempt.notePrepared({ hits: 0, misses: rows.length });
+    attempt.noteKept({ hits: 0, misses: rows.length });
     yield rows;
   }
 }

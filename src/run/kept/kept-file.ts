@@ -5,8 +5,8 @@ import { limits } from "../../foundation/limits.ts";
 import type { KeptRow } from "../../prompt/kept-row.ts";
 import { readLines } from "../directory/lines.ts";
 
-/** A line of a file of prepared prompts. */
-export interface PreparedRow {
+/** A line of a file of kept prompts. */
+export interface KeptLine {
   /** Its number in the shard. */
   row: number;
   /** `null` if the row must be rendered each time. */
@@ -18,7 +18,7 @@ const sealOf = (digest: Hash) => `${JSON.stringify({ sha256: digest.digest("hex"
 const sealBytes = sealOf(sha256Stream()).length;
 
 /** Checks whether a file exists in full: it is read once, one chunk at a time. */
-export async function preparedState(
+export async function keptState(
   storage: Storage,
   path: string,
 ): Promise<"absent" | "whole" | "damaged"> {
@@ -43,9 +43,9 @@ async function isSealed(reader: RandomReader): Promise<boolean> {
 }
 
 /** Reads the rows of a whole file, in their order. */
-export class PreparedReader {
+export class KeptReader {
   readonly #lines: AsyncGenerator<string>;
-  #at: PreparedRow | undefined;
+  #at: KeptLine | undefined;
 
   constructor(storage: Storage, path: string) {
     this.#lines = readLines(storage, path);
@@ -56,7 +56,7 @@ export class PreparedReader {
     while (this.#at === undefined || this.#at.row < row) {
       const { done, value } = await this.#lines.next();
       if (done) return null;
-      this.#at = JSON.parse(value) as PreparedRow;
+      this.#at = JSON.parse(value) as KeptLine;
     }
     return this.#at.row === row ? this.#at.kept : null;
   }
@@ -69,7 +69,7 @@ export class PreparedReader {
 /**
  * Writes a file, which appears whole or not at all. Calls `onFailure` once, at the first failure.
  */
-export class PreparedWriter {
+export class KeptWriter {
   readonly #storage: Storage;
   readonly #path: string;
   readonly #onFailure: (error: Error) => void;
@@ -89,7 +89,7 @@ export class PreparedWriter {
     return !this.#hasFailed;
   }
 
-  async add({ row, kept }: PreparedRow): Promise<void> {
+  async add({ row, kept }: KeptLine): Promise<void> {
     await this.#guarded(async () => {
       const line = JSON.stringify({ row, kept });
       const isTooLong = line.length > limits.maxLineBytes;
