@@ -377,3 +377,13 @@ export function addUsage(a: Usage, b: Usage): Usage {
     completionTokens: a.completionTokens + b.completionTokens,
   };
 }
+
+/** The growth of `now` since `before`; nothing falls. */
+export function usageSince(now: Usage, before: Usage): Usage {
+  const since = (key: keyof Usage) => Math.max(0, now[key] - before[key]);
+  return {
+    promptTokens: since("promptTokens"),
+    cachedTokens: since("cachedTokens"),
+    completionTokens: since("completionTokens"),
+  };
+}

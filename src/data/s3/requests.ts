@@ -50,7 +50,7 @@ export interface BegunUpload {
 }
 
 /**
- * The requests of one bucket. Each is sent once; the caller retries. They throw the library's
+ * The requests of one bucket. Each is sent once; the caller tries again. They throw the library's
  * errors; `faults.ts` interprets them.
  */
 export interface S3Requests {

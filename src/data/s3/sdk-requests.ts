@@ -33,7 +33,7 @@ import type { BucketSettings } from "./settings.ts";
 /** Connections to one object store. */
 const maxStoreConnections = 64;
 
-/** A client of the AWS library that never retries. */
+/** A client of the AWS library that tries once. */
 export async function connect(settings: BucketSettings): Promise<S3Client> {
   const { endpoint, region, isPathStyle, credentials, checksums } = settings;
   const whenever = checksums ? "WHEN_SUPPORTED" : "WHEN_REQUIRED";

@@ -6,7 +6,7 @@ import type { BegunUpload, UploadedPart } from "./requests.ts";
 /** Parts of one object that are uploaded at once. */
 export const storePartsAtOnce = 3;
 
-/** The requests that a writer needs of its bucket; the bucket retries them. */
+/** The requests that a writer needs of its bucket; the bucket tries them again. */
 export interface UploadSteps {
   /** Creates the whole object in one request. */
   put(data: Uint8Array): Promise<void>;

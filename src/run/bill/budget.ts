@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { addUsage, noUsage, type Usage, usageSince } from "../../foundation/inference.ts";
 import { leadTimes } from "../coordinate/coordinator.ts";
 import type { Generation } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -96,13 +96,9 @@ export class BudgetWatch {
   // A task that is begun again reports little at first: its earlier cost was still paid.
   #add(task: number, told: Usage): void {
     const known = this.#byTask.get(task) ?? noUsage;
-    const usage: Usage = {
-      promptTokens: Math.max(known.promptTokens, told.promptTokens),
-      cachedTokens: Math.max(known.cachedTokens, told.cachedTokens),
-      completionTokens: Math.max(known.completionTokens, told.completionTokens),
-    };
-    this.#byTask.set(task, usage);
-    this.#usage = addUsage(this.#usage, difference(usage, known));
+    const grown = usageSince(told, known);
+    this.#byTask.set(task, addUsage(known, grown));
+    this.#usage = addUsage(this.#usage, grown);
   }
 
   #check(): void {
@@ -128,14 +124,6 @@ export class BudgetWatch {
 
 /** The longest time of a timer. */
 const maxTimerMs = 2 ** 31 - 1;
-
-function difference(a: Usage, b: Usage): Usage {
-  return {
-    promptTokens: a.promptTokens - b.promptTokens,
-    cachedTokens: a.cachedTokens - b.cachedTokens,
-    completionTokens: a.completionTokens - b.completionTokens,
-  };
-}
 
 /** A run that may have a budget. */
 interface BudgetedRun {

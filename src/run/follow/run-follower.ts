@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import type { ErrorRecord, SluiceError } from "../../foundation/errors.ts";
-import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { addUsage, noUsage, usageSince } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { GrowingLines } from "../directory/growing-lines.ts";
 import { eventLogPath, eventPrefix } from "../directory/layout.ts";
@@ -210,7 +210,7 @@ class FollowedWriter {
     let done = Math.max(0, report.done - known.done);
     let failed = Math.max(0, report.failed - known.failed);
     let cut = Math.max(0, report.cut - known.cut);
-    let usage = grownBy(report.usage, known.usage);
+    let usage = usageSince(report.usage, known.usage);
     let { inFlight } = report;
     for (const [task, open] of this.#state.open) {
       const room = Math.min(done, Math.max(0, open.rows - open.done));
@@ -223,13 +223,4 @@ class FollowedWriter {
       usage = noUsage;
     }
   }
-}
-
-function grownBy(now: Usage, before: Usage): Usage {
-  const since = (key: keyof Usage) => Math.max(0, now[key] - before[key]);
-  return {
-    promptTokens: since("promptTokens"),
-    cachedTokens: since("cachedTokens"),
-    completionTokens: since("completionTokens"),
-  };
 }

@@ -1,4 +1,4 @@
-import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { addUsage, noUsage, type Usage, usageSince } from "../../foundation/inference.ts";
 import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
 import type { Budget, Spending } from "../bill/costs.ts";
 import type { RunEvent, RunProgress } from "./events.ts";
@@ -192,7 +192,7 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
       failed: ended.failed + event.failed,
       cut: ended.cut + (event.cut ?? 0),
       errors: addErrors(ended.errors, event.errors),
-      usage: addUsage(ended.usage, costSince(event.usage, resumedUsage)),
+      usage: addUsage(ended.usage, usageSince(event.usage, resumedUsage)),
     },
   };
   const worker = state.workers.get(event.worker);
@@ -228,7 +228,7 @@ export function totalsOf(state: ProgressState): ProgressTotals {
     cut += task.cut;
     errors = addErrors(errors, task.errors);
     inFlight += task.inFlight;
-    usage = addUsage(usage, costSince(task.usage, task.resumedUsage));
+    usage = addUsage(usage, usageSince(task.usage, task.resumedUsage));
   }
   return { done, fresh, failed, cut, errors, inFlight, usage };
 }
@@ -247,16 +247,6 @@ export function progressOf(state: ProgressState, now: number): RunProgress {
     promptTokensPerSecond: per(usage.promptTokens, from?.usage.promptTokens),
     completionTokensPerSecond: per(usage.completionTokens, from?.usage.completionTokens),
     etaSeconds: done < rows && rowsPerSecond > 0 ? (rows - done) / rowsPerSecond : null,
-  };
-}
-
-/** The growth of `usage` since `before`. */
-function costSince(usage: Usage, before: Usage): Usage {
-  const since = (key: keyof Usage) => Math.max(0, usage[key] - before[key]);
-  return {
-    promptTokens: since("promptTokens"),
-    cachedTokens: since("cachedTokens"),
-    completionTokens: since("completionTokens"),
   };
 }
 
