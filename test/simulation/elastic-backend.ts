@@ -1,30 +1,26 @@
 import { localWorkers } from "../../src/backends/local/local.ts";
 import { limits } from "../../src/foundation/limits.ts";
-import { mix32, type Random, randomInteger, seededRandom } from "../../src/foundation/random.ts";
+import { mix32, type Random, seededRandom } from "../../src/foundation/random.ts";
 import type { Backend } from "../../src/run/dispatch/backend.ts";
 import type { DrainNotice, RefusedStart, WorkerHandle } from "../../src/run/dispatch/dispatch.ts";
 import { dispatcherOf } from "../../src/run/dispatch/dispatcher-of.ts";
 import type { Actor } from "./actor.ts";
 import type { World } from "./world.ts";
 
-const maxPlaces = 4;
-/** Drains and changes of size in one call: places that always leave would let no run end. */
-const maxChanges = 6;
+/** Drains in one call: places that always leave would let no run end. */
+const maxDrains = 6;
 
-/**
- * A cluster: it refuses starts for now, takes places away with notice, and grows and shrinks, down
- * to nothing. All by the seed.
- */
+/** A cluster: it refuses starts for now, and takes places away with notice. All by the seed. */
 export function elasticBackend(world: World, coordinator: Actor): Backend {
   const random = seededRandom(mix32(world.scenario.seed ^ 0xe1a5) ^ coordinator.pid);
   const { clock } = coordinator.process;
-  let changes = 0;
+  let drains = 0;
   const startWorker = async (generation: number): Promise<WorkerHandle | RefusedStart> => {
     if (random.next() < 0.3) return refusedStart(world, random);
     const handle = world.startWorker(coordinator, generation);
     const worker = world.actors.at(-1)!;
-    if (changes >= maxChanges || random.next() < 0.4) return handle;
-    changes++;
+    if (drains >= maxDrains || random.next() < 0.4) return handle;
+    drains++;
     const drained = new Promise<DrainNotice>((resolve) => {
       clock.schedule(random.next() * world.scenario.visitMs, () =>
         resolve(takeAway(world, worker, random)),
@@ -39,23 +35,7 @@ export function elasticBackend(world: World, coordinator: Actor): Backend {
     prepare: async () => {},
     run(run) {
       const { generation } = run.context.plan;
-      const dispatcher = dispatcherOf(run, () => startWorker(generation));
-      const change = () => {
-        changes++;
-        // What is over has some places: nothing would grow it any more.
-        const least = changes < maxChanges ? 0 : 1;
-        const places = least + randomInteger(random, maxPlaces);
-        world.note(`the pool of ${coordinator.pid} has ${places} places`);
-        dispatcher.resize(places);
-        scheduleChange(places === 0);
-      };
-      let cancel = () => {};
-      const scheduleChange = (isNeeded: boolean) => {
-        if (!isNeeded && changes >= maxChanges) return;
-        cancel = clock.schedule(random.next() * world.scenario.visitMs, change);
-      };
-      scheduleChange(false);
-      return dispatcher.run().finally(() => cancel());
+      return dispatcherOf(run, () => startWorker(generation)).run();
     },
   };
 }

@@ -32,7 +32,7 @@ export interface Scenario {
   disruptionRate: number;
   /** Processes that are paused go on later: attempts that come back from the dead. */
   hasZombies: boolean;
-  /** Workers run on a cluster that refuses starts, takes places away, grows and shrinks. */
+  /** Workers run on a cluster that refuses starts and takes places away. */
   isElastic: boolean;
   /** Workers beside the coordinator that take all tasks as well. */
   rivals: number;

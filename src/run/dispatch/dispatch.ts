@@ -40,7 +40,7 @@ export interface DispatchOptions {
   takeMore?(): Promise<readonly number[]>;
   /** Planned rows of a task. */
   rowsOf(task: number): number;
-  /** Most workers; `resize` changes the number. */
+  /** Most workers. */
   workers: number;
   /**
    * Starts one, or refuses for lack of room. It may wait for room until `unwanted` is aborted, and
@@ -92,7 +92,6 @@ export class Dispatcher {
   readonly #noticed = new Set<string>();
   /** Indexes with a worker, or one that starts now or later. */
   readonly #held = new Set<number>();
-  #size: number;
   /** Tasks that were given so far. */
   #total: number;
   /** Whether there may be further tasks, and whether they are being found. */
@@ -115,7 +114,6 @@ export class Dispatcher {
     this.#options = options;
     this.#timers = new Timers(options.clock);
     this.#failedRows = options.failedBefore;
-    this.#size = options.workers;
     this.#total = options.tasks.length;
     this.#more = options.takeMore ? "perhaps" : "none";
     this.#queue = options.tasks.map((task) => newTask(task)).reverse();
@@ -148,24 +146,17 @@ export class Dispatcher {
     this.#settleIfOver();
   }
 
-  /** Changes the number of workers: starts more, or lets the last ones go. */
-  resize(workers: number): void {
-    this.#size = workers;
-    for (const worker of this.#workers) if (worker.index >= workers) this.#drain(worker, shrunk);
-    this.#fill();
-  }
-
   /** Starts the missing workers that the open tasks can use. */
   #fill(): void {
     const open = this.#total - this.#committed;
-    for (let index = 0; index < Math.min(this.#size, open); index++) {
+    for (let index = 0; index < Math.min(this.#options.workers, open); index++) {
       if (!this.#held.has(index)) this.#start(index);
     }
   }
 
   #start(index: number, refusals = 0): void {
     this.#held.delete(index);
-    if (this.#isStopping || this.#isTail || index >= this.#size) return;
+    if (this.#isStopping || this.#isTail) return;
     this.#held.add(index);
     this.#starting++;
     const unwanted = this.#unwanted.signal;
@@ -215,7 +206,6 @@ export class Dispatcher {
     void handle.drained?.then((notice) => this.#drain(worker, notice));
     void handle.lost?.then((reason) => worker.kill(reason));
     if (this.#isStopping) this.#sendStop(worker);
-    else if (worker.index >= this.#size) this.#drain(worker, shrunk);
   }
 
   /** A worker that still prepares its machine has as long again after each beat. */
@@ -358,7 +348,7 @@ export class Dispatcher {
     }
     this.#failedRows -= running.failed;
     const failure = error ? errorFromRecord(error) : undefined;
-    if (failure && !isWorthRetry(failure)) this.#stop(failure);
+    if (failure && !mayPass(failure)) this.#stop(failure);
     if (this.#isStopping) return this.#tally.addPartial({ done, failed, usage, errors });
     running.done = done;
     const hasLeft = worker.leavesFor !== undefined;
@@ -554,16 +544,11 @@ export class Dispatcher {
   }
 }
 
-const shrunk: DrainNotice = Object.freeze({
-  reason: "the pool has fewer places now",
-  graceMs: limits.stopGraceMs,
-});
-
 const roomBackoff = Object.freeze({ baseMs: 500, maxMs: 10_000 });
 const restartBackoff = Object.freeze({ baseMs: 100, maxMs: 10_000 });
 
 /** Failures of the storage and of the engine may pass; others would occur again. */
-function isWorthRetry(error: SluiceError): boolean {
+function mayPass(error: SluiceError): boolean {
   return error.code === "STORE_FAILED" || error.scope === "engine";
 }
 

@@ -6,9 +6,7 @@ import { Dispatcher, type DispatchOptions } from "./dispatch.ts";
  * The dispatcher of a run, for a backend that starts workers one by one.
  *
  * @example
- * const dispatcher = dispatcherOf(run, (index) => startOn(places[index], run));
- * cluster.onResize((places) => dispatcher.resize(places));
- * return await dispatcher.run();
+ * return await dispatcherOf(run, (index) => startOn(places[index], run)).run();
  */
 export function dispatcherOf(
   run: BackendRun,

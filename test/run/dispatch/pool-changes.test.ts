@@ -131,66 +131,6 @@ describe("a worker whose place goes away with notice", () => {
   });
 });
 
-describe("a pool that changes its size", () => {
-  it("starts more workers as it grows, as many as there are tasks for", async () => {
-    const run = dispatching(3, { workers: 1 });
-    await settled();
-    run.dispatcher.resize(10);
-    await settled();
-    expect(run.workers.map(({ slot }) => slot)).toEqual([0, 1, 2]);
-    await Promise.all(run.workers.map((it) => it.ready()));
-    expect(run.workers.map((it) => it.tasks())).toEqual([[0], [1], [2]]);
-  });
-
-  it("lets the last ones leave as it shrinks, and starts new ones as it grows", async () => {
-    const run = dispatching(3, { workers: 3 });
-    await settled();
-    await Promise.all(run.workers.map((it) => it.ready()));
-    run.dispatcher.resize(1);
-    await settled();
-    expect(run.workers.map((it) => it.heard.at(-1)?.type)).toEqual([
-      "task-run",
-      "worker-stop",
-      "worker-stop",
-    ]);
-    for (const task of [1, 2]) {
-      await run.worker(task).end(task, { outcome: "canceled" });
-      await run.worker(task).die();
-    }
-    await run.pass(60_000);
-    expect(run.workers).toHaveLength(3);
-    run.dispatcher.resize(2);
-    await settled();
-    expect(run.workers.map(({ slot }) => slot)).toEqual([0, 1, 2, 1]);
-  });
-
-  it("may shrink to nothing and wait until it grows", async () => {
-    const run = dispatching(1);
-    await settled();
-    await run.worker(0).ready();
-    run.dispatcher.resize(0);
-    await settled();
-    await run.worker(0).end(0, { outcome: "canceled" });
-    await run.worker(0).die();
-    await run.pass(600_000);
-    expect([run.workers.length, run.state.isOver]).toEqual([1, false]);
-    run.dispatcher.resize(1);
-    await settled();
-    await run.worker(1).ready();
-    await run.worker(1).end(0);
-    await run.worker(1).die();
-    expect(await run.ended).toMatchObject({ committed: 1 });
-  });
-
-  it("tells workers to leave that were on their way when it shrank", async () => {
-    const run = dispatching(2, { workers: 2 });
-    run.dispatcher.resize(1);
-    await settled();
-    expect(run.worker(0).heard).toEqual([]);
-    expect(run.worker(1).heard.map(({ type }) => type)).toEqual(["worker-stop"]);
-  });
-});
-
 describe("a worker whose machine is gone", () => {
   it("is replaced, and its rows are not to blame", async () => {
     const run = dispatching(1);
