@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import { z } from "zod";
 
 /**
  * What changing a key of the job does to a run that already has answers: `answers` makes it another
@@ -10,3 +10,12 @@ export type SettingKind = "answers" | "layout" | "operation";
 export function setting<S extends z.ZodType>(kind: SettingKind, description: string, schema: S): S {
   return schema.meta({ description, kind }) as S;
 }
+
+/** A whole number of 1 or more. */
+export const atLeastOne = z.int().min(1);
+
+/** A text without a line break. */
+export const oneLine = z
+  .string()
+  .min(1)
+  .regex(/^[^\r\n]+$/, "must be one line");

@@ -1,21 +1,19 @@
 import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
-import { setting } from "../../foundation/setting.ts";
-
-const count = z.int().min(1);
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 
 /** Keys of `model` for engines that compute fixed batches. */
 export const batchShape = {
   maxBatchRows: setting(
     "operation",
     "Most rows of a batch, default 32; auto: as many as make it faster",
-    z.union([z.literal("auto"), count.max(65_536)]).default(limits.defaultMaxBatchRows),
+    z.union([z.literal("auto"), atLeastOne.max(65_536)]).default(limits.defaultMaxBatchRows),
   ),
-  maxBatchChars: setting("operation", "Most characters of a batch", count.optional()),
+  maxBatchChars: setting("operation", "Most characters of a batch", atLeastOne.optional()),
   maxBatchTokens: setting(
     "operation",
     "Most tokens of a batch, each row padded to the longest; rows of one length go together",
-    count.optional(),
+    atLeastOne.optional(),
   ),
   maxBatchDelayMs: setting(
     "operation",
@@ -29,12 +27,12 @@ export const replicaShape = {
   replicas: setting(
     "operation",
     "Instances of the model for each worker, each in its own process; default 1",
-    count.max(256).optional(),
+    atLeastOne.max(256).optional(),
   ),
   threads: setting(
     "operation",
     "CPU threads of each replica; default: the cores, divided among them",
-    count.optional(),
+    atLeastOne.optional(),
   ),
   devices: setting(
     "operation",
@@ -46,11 +44,11 @@ export const replicaShape = {
   loadTimeoutMs: setting(
     "operation",
     "Longest time to load a replica; then its process is ended, and the run stops",
-    count.max(limits.maxServerLoadTimeoutMs).default(limits.workerReadyTimeoutMs),
+    atLeastOne.max(limits.maxServerLoadTimeoutMs).default(limits.workerReadyTimeoutMs),
   ),
   timeoutMs: setting(
     "operation",
     "Longest time of a batch; then its process is ended, and its rows are sent again in smaller groups",
-    count.default(limits.requestTimeoutMs),
+    atLeastOne.default(limits.requestTimeoutMs),
   ),
 };

@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { setting } from "../../foundation/setting.ts";
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 
-const count = z.int().min(1);
 const rate = z.number().min(0).max(1);
 
 /** How the fake engine can fail; the last three end the engine or the worker, or never return. */
@@ -37,7 +36,7 @@ export const fakeModel = z.strictObject({
       ])
       .default(0),
   ),
-  capacity: setting("operation", "Requests it holds at once", count.max(65_536).default(64)),
+  capacity: setting("operation", "Requests it holds at once", atLeastOne.max(65_536).default(64)),
   failureRate: setting("operation", "Share of requests that fail, retryable", rate.default(0)),
   failures: setting(
     "operation",

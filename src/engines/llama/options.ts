@@ -1,7 +1,5 @@
 import { z } from "zod";
-import { setting } from "../../foundation/setting.ts";
-
-const count = z.int().min(1);
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 
 const loraAdapter = z.strictObject({
   path: z.string().describe("A GGUF file"),
@@ -20,11 +18,15 @@ export const llamaModel = z.strictObject({
   sequences: setting(
     "operation",
     "Requests computed at once; default 32",
-    count.max(256).optional(),
+    atLeastOne.max(256).optional(),
   ),
-  contextTokens: count.optional().describe("Most tokens of prompt and answer"),
-  threads: setting("operation", "CPU threads of the model; default: cores", count.optional()),
-  batchTokens: setting("operation", "Tokens computed in one pass; default 512", count.optional()),
+  contextTokens: atLeastOne.optional().describe("Most tokens of prompt and answer"),
+  threads: setting("operation", "CPU threads of the model; default: cores", atLeastOne.optional()),
+  batchTokens: setting(
+    "operation",
+    "Tokens computed in one pass; default 512",
+    atLeastOne.optional(),
+  ),
   gpuLayers: setting(
     "operation",
     "Layers that the GPU computes; default: as many as fit",

@@ -1,9 +1,7 @@
 import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
-import { setting } from "../../foundation/setting.ts";
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 import { openaiModel } from "../openai/options.ts";
-
-const count = z.int().min(1);
 
 const command = setting(
   "operation",
@@ -23,7 +21,7 @@ const asking = {
   maxInFlight: setting(
     "operation",
     "Requests in flight to a server; default: its parallel requests and a quarter more",
-    count.max(limits.maxInFlight).optional(),
+    atLeastOne.max(limits.maxInFlight).optional(),
   ),
   maxBatchRows,
   extraBody,
@@ -32,7 +30,7 @@ const asking = {
   loadTimeoutMs: setting(
     "operation",
     "Longest time until a server answers, including its own downloads",
-    count.max(limits.maxServerLoadTimeoutMs).default(limits.serverLoadTimeoutMs),
+    atLeastOne.max(limits.maxServerLoadTimeoutMs).default(limits.serverLoadTimeoutMs),
   ),
 };
 
@@ -61,10 +59,14 @@ export const llamaServerModel = z.strictObject({
   sequences: setting(
     "operation",
     "Requests computed at once; default 32",
-    count.max(256).optional(),
+    atLeastOne.max(256).optional(),
   ),
-  contextTokens: count.optional().describe("Most tokens of prompt and answer; default 2048"),
-  threads: setting("operation", "CPU threads of the server; default: its own", count.optional()),
+  contextTokens: atLeastOne.optional().describe("Most tokens of prompt and answer; default 2048"),
+  threads: setting(
+    "operation",
+    "CPU threads of the server; default: its own",
+    atLeastOne.optional(),
+  ),
   gpuLayers: setting(
     "operation",
     "Layers that the GPU computes; default: the server's own",
@@ -84,9 +86,9 @@ export const vllmModel = z.strictObject({
   sequences: setting(
     "operation",
     "Requests computed at once; default: the server's own",
-    count.optional(),
+    atLeastOne.optional(),
   ),
-  contextTokens: count
+  contextTokens: atLeastOne
     .optional()
     .describe("Most tokens of prompt and answer; default: the model's"),
   devices,

@@ -1,8 +1,6 @@
 import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
-import { setting } from "../../foundation/setting.ts";
-
-const count = z.int().min(1);
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 
 /** What looks like a secret; a job is written into the plan of every run. */
 const secretFields = /^(api[_-]?key|authorization|access[_-]?token|secret|password|bearer)$/i;
@@ -91,22 +89,22 @@ export const openaiModel = z
     maxInFlight: setting(
       "operation",
       "Requests at once to one endpoint; default: found automatically",
-      count.max(limits.maxInFlight).optional(),
+      atLeastOne.max(limits.maxInFlight).optional(),
     ),
     requestsPerMinute: setting(
       "operation",
       "Requests a minute to one endpoint; default: from its rate-limit headers",
-      count.optional(),
+      atLeastOne.optional(),
     ),
     tokensPerMinute: setting(
       "operation",
       "Tokens a minute to one endpoint, of prompts and answers; default: from its headers",
-      count.optional(),
+      atLeastOne.optional(),
     ),
     maxBatchRows: setting(
       "operation",
       `Texts of one embedding request; default ${limits.defaultEmbeddedTexts}`,
-      count.max(limits.maxEmbeddedTexts).optional(),
+      atLeastOne.max(limits.maxEmbeddedTexts).optional(),
     ),
     extraBody: extraBody
       .optional()
@@ -114,7 +112,7 @@ export const openaiModel = z
     timeoutMs: setting(
       "operation",
       "Longest time of one request",
-      count.default(limits.requestTimeoutMs),
+      atLeastOne.default(limits.requestTimeoutMs),
     ),
     firstAnswerMs: setting(
       "operation",
@@ -133,7 +131,7 @@ export const openaiModel = z
         .enum(["response-format", "grammar", "structured-outputs", "none"])
         .default("response-format"),
     ),
-    contextTokens: count
+    contextTokens: atLeastOne
       .optional()
       .describe("Context of the model, if the server does not check it"),
   })

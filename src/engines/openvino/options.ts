@@ -1,7 +1,5 @@
 import { z } from "zod";
-import { setting } from "../../foundation/setting.ts";
-
-const count = z.int().min(1);
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 
 /** `model` of a job with engine `openvino`. */
 export const openvinoModel = z.strictObject({
@@ -19,13 +17,17 @@ export const openvinoModel = z.strictObject({
   sequences: setting(
     "operation",
     "Requests computed at once; default 64",
-    count.max(256).optional(),
+    atLeastOne.max(256).optional(),
   ),
-  contextTokens: count
+  contextTokens: atLeastOne
     .optional()
     .describe("Most tokens of prompt and answer; default: the model's"),
-  threads: setting("operation", "CPU threads of the model; default: cores", count.optional()),
-  batchTokens: setting("operation", "Tokens computed in one step; default 512", count.optional()),
+  threads: setting("operation", "CPU threads of the model; default: cores", atLeastOne.optional()),
+  batchTokens: setting(
+    "operation",
+    "Tokens computed in one step; default 512",
+    atLeastOne.optional(),
+  ),
   precision: z
     .enum(["fast", "exact"])
     .default("fast")
@@ -36,7 +38,7 @@ export const openvinoModel = z.strictObject({
   cacheGib: setting(
     "operation",
     "Memory for keys and values, in GiB; default: a quarter of the free memory, 1 to 8",
-    count.max(1024).optional(),
+    atLeastOne.max(1024).optional(),
   ),
 });
 

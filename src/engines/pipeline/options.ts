@@ -1,8 +1,6 @@
 import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
-import { setting } from "../../foundation/setting.ts";
-
-const count = z.int().min(1);
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 
 /** The kinds of stages. */
 const stageKinds = [
@@ -37,13 +35,13 @@ const batchesShape = {
   batchSize: setting(
     "operation",
     "mapBatches: rows of each batch, exactly, until a shard ends; default: by the size of rows",
-    count.max(65_536).optional(),
+    atLeastOne.max(65_536).optional(),
   ),
   rows: z
     .enum(["same", "any"])
     .optional()
     .describe("mapBatches: `any` = a batch may become any number of rows; default: one for each"),
-  batchRows: count
+  batchRows: atLeastOne
     .optional()
     .describe("For `rows: any`: the batch size, which decides results; Sluice fills it in"),
   batchFormat: z.enum(["rows", "columns"]).optional().describe("mapBatches: form of a batch"),
@@ -54,20 +52,20 @@ const batchesShape = {
   concurrency: setting(
     "operation",
     "Replicas, each in its own process; default 1, or as many as numCpus or numGpus allow",
-    count.max(256).optional(),
+    atLeastOne.max(256).optional(),
   ),
   numCpus: setting("operation", "Cores of a replica", z.number().gt(0).optional()),
   numGpus: setting("operation", "GPUs of a replica, such as 1 or 0.5", z.number().gt(0).optional()),
-  memoryBytes: setting("operation", "Memory of a replica", count.optional()),
+  memoryBytes: setting("operation", "Memory of a replica", atLeastOne.optional()),
   loadTimeoutMs: setting(
     "operation",
     "Longest time to load its code in a process; then that is ended, and the run stops",
-    count.max(limits.maxServerLoadTimeoutMs).default(limits.workerReadyTimeoutMs),
+    atLeastOne.max(limits.maxServerLoadTimeoutMs).default(limits.workerReadyTimeoutMs),
   ),
   timeoutMs: setting(
     "operation",
     "Longest time of a batch; then its process is ended, and its rows are sent again in smaller groups",
-    count.default(limits.requestTimeoutMs),
+    atLeastOne.default(limits.requestTimeoutMs),
   ),
 };
 

@@ -1,10 +1,8 @@
 import { z } from "zod";
-import { setting } from "../../foundation/setting.ts";
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 
 /** The image in which a worker runs already: set for a backend that brings it. */
 export const insideImageVariable = "SLUICE_INSIDE_IMAGE";
-
-const count = z.int().min(1);
 
 /** An absolute path of the programs' file system, where a mount appears. */
 const mountPath = z
@@ -40,12 +38,12 @@ export const programModel = z.strictObject({
   timeoutMs: setting(
     "operation",
     "Longest time of a try; then the program and its children are ended. Default: no limit",
-    count.optional(),
+    atLeastOne.optional(),
   ),
   instances: setting(
     "operation",
     "Programs that each worker runs side by side",
-    count.max(256).default(1),
+    atLeastOne.max(256).default(1),
   ),
   cpu: setting(
     "operation",

@@ -1,9 +1,7 @@
 import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
-import { setting } from "../../foundation/setting.ts";
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 import { batchShape } from "../batching/batch-options.ts";
-
-const count = z.int().min(1);
 
 /** The tasks of a model, by the names of Hugging Face's pipelines. */
 export const transformersTasks = [
@@ -41,7 +39,7 @@ export const transformersModel = z.strictObject({
     .describe("One vector of a text's tokens; none: a vector for each token"),
   normalize: z.boolean().default(true).describe("Vectors of length 1"),
   topLabels: z
-    .union([z.literal("all"), count])
+    .union([z.literal("all"), atLeastOne])
     .default(1)
     .describe("Likeliest labels to give; above 1 they come as a list"),
   candidateLabels: z
@@ -59,7 +57,7 @@ export const transformersModel = z.strictObject({
     .describe("Sentence in which {} becomes the label"),
   multiLabel: z.boolean().default(false).describe("Each label is judged alone"),
   timestamps: z.boolean().default(false).describe("Transcripts come in pieces with their times"),
-  maxInputTokens: count.optional().describe("Most tokens of a text; default: the model's"),
+  maxInputTokens: atLeastOne.optional().describe("Most tokens of a text; default: the model's"),
   onTooLong: z
     .enum(["fail", "truncate-left", "truncate-right"])
     .optional()
@@ -73,7 +71,7 @@ export const transformersModel = z.strictObject({
     "The device; cuda needs the CUDA libraries of onnxruntime-node in your project",
     z.enum(["cpu", "cuda", "webgpu", "dml", "coreml"]).default("cpu"),
   ),
-  threads: setting("operation", "CPU threads; default: cores", count.max(1024).optional()),
+  threads: setting("operation", "CPU threads; default: cores", atLeastOne.max(1024).optional()),
   ...batchShape,
   lookAheadBatches: setting(
     "operation",

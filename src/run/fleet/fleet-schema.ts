@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { SluiceError } from "../../foundation/errors.ts";
+import { atLeastOne } from "../../foundation/setting.ts";
 import { nearest, shown } from "../../foundation/suggest.ts";
 
 /** Most programs side by side, if a fleet does not say. */
@@ -8,7 +9,6 @@ const defaultMaxScale = 10;
 /** Extra tries of a command, if a fleet does not say. */
 const defaultRetries = 3;
 
-const count = z.int().min(1);
 const texts = z.union([z.string().transform((text) => [text]), z.array(z.string())]);
 
 const mounts = z.union([
@@ -35,7 +35,7 @@ export const fleetSchema = z.strictObject({
   env: z.record(z.string(), z.union([z.string(), z.null()])).default({}),
   mountDataStore: mounts.default([]),
   workingDirectory: z.string().min(1).optional(),
-  maxScale: count.default(defaultMaxScale),
+  maxScale: atLeastOne.default(defaultMaxScale),
   cpu: z.number().gt(0).default(1),
   memory: z
     .string()

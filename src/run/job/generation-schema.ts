@@ -2,7 +2,7 @@ import { z } from "zod";
 import { samplingTemperature, temperatureOf } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
-import { setting } from "../../foundation/setting.ts";
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 
 // An absent key stays absent: engines must distinguish it from a written default. The schema still
 // names the default, for people and editors.
@@ -11,12 +11,11 @@ function optional<S extends z.ZodType>(schema: S, description: string, standard?
   return schema.optional().meta({ description, ...shown });
 }
 
-const count = z.int().min(1);
 const penalty = z.number().min(-2).max(2);
 
 const shape = z.strictObject({
   maxNewTokens: optional(
-    count,
+    atLeastOne,
     "Most tokens of one answer; default: 1,024 with llama and openvino, the server's own, else 256",
   ),
   maxLength: optional(z.int().min(2), "Most tokens of prompt and answer, for maxNewTokens"),
@@ -41,11 +40,11 @@ const shape = z.strictObject({
   ),
   ignoreEos: optional(z.boolean(), "Continue where the model would end the answer", false),
   numReturnSequences: optional(
-    count.max(limits.maxReturnSequences),
+    atLeastOne.max(limits.maxReturnSequences),
     "Answers to each prompt; above 1 they come as a list",
     1,
   ),
-  numBeams: optional(count.max(limits.maxBeams), "Beams of a beam search; 1 = none", 1),
+  numBeams: optional(atLeastOne.max(limits.maxBeams), "Beams of a beam search; 1 = none", 1),
   lengthPenalty: optional(
     z.number().min(-10).max(10),
     "For a beam search, above 0: longer answers; default: the model's, or 1",

@@ -1,9 +1,6 @@
 import { z } from "zod";
+import { oneLine } from "../../foundation/setting.ts";
 
-const line = z
-  .string()
-  .min(1)
-  .regex(/^[^\r\n]+$/, "must be one line");
 /** A name of Kubernetes: a label of DNS, or several with dots. */
 const name = z
   .string()
@@ -27,7 +24,7 @@ const volume = z.strictObject({
 
 /** Keys of `kubernetes` in a job. */
 export const kubernetesOptions = z.strictObject({
-  image: line.describe("Container image with Node.js and Sluice"),
+  image: oneLine.describe("Container image with Node.js and Sluice"),
   command: z
     .array(z.string().min(1))
     .min(1)
@@ -54,7 +51,7 @@ export const kubernetesOptions = z.strictObject({
     )
     .optional()
     .describe("Taints of nodes that workers bear"),
-  gpuResource: line.optional().describe("Name of GPUs on nodes; default: nvidia.com/gpu"),
+  gpuResource: oneLine.optional().describe("Name of GPUs on nodes; default: nvidia.com/gpu"),
   volumes: z.array(volume).max(64).optional().describe("What workers mount"),
   env: z
     .record(

@@ -1,26 +1,21 @@
 import { z } from "zod";
-
-const count = z.int().min(1);
-const line = z
-  .string()
-  .min(1)
-  .regex(/^[^\r\n]+$/, "must be one line");
+import { atLeastOne, oneLine } from "../../foundation/setting.ts";
 
 /** Keys of `ray` in a job. */
 export const rayOptions = z.strictObject({
-  address: line
+  address: oneLine
     .refine(
       (address) => !/^[a-z]+:\/\//i.test(address),
       "must be HOST:PORT of the head, as head:6379: neither its dashboard nor Ray's client will do",
     )
     .optional()
     .describe("Head of the cluster, such as head:6379; default: RAY_ADDRESS, else this machine's"),
-  python: line.optional().describe("A Python with the package `ray`; default: python3"),
+  python: oneLine.optional().describe("A Python with the package `ray`; default: python3"),
   strategy: z
     .enum(["SPREAD", "PACK"])
     .optional()
     .describe("Whether workers spread over nodes or fill one after another; default: SPREAD"),
-  acceleratorType: line.optional().describe("Ray's name of a kind of GPU, such as A100"),
+  acceleratorType: oneLine.optional().describe("Ray's name of a kind of GPU, such as A100"),
   resources: z
     .record(z.string().min(1), z.number().gt(0))
     .optional()
@@ -43,12 +38,12 @@ export const rayOptions = z.strictObject({
     .boolean()
     .optional()
     .describe("All nodes mount the local folders of input and output, at the same paths"),
-  maxSilenceMs: count
+  maxSilenceMs: atLeastOne
     .min(1000)
     .max(600_000)
     .optional()
     .describe("A node that does not answer for this long is given up; default 3000"),
-  maxRoomWaitMs: count
+  maxRoomWaitMs: atLeastOne
     .optional()
     .describe("How long fewer than workers.min may have room on the cluster; default 900000"),
 });

@@ -7,7 +7,7 @@ import { schemaFault } from "../../data/row-schema.ts";
 import { modelOptions } from "../../engines/model-options.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { limits } from "../../foundation/limits.ts";
-import { setting } from "../../foundation/setting.ts";
+import { atLeastOne, oneLine, setting } from "../../foundation/setting.ts";
 import { answerSchema, promptOptions } from "../../prompt/prompt-options.ts";
 import { outputProblem } from "../output/output-form.ts";
 import { backendProblems } from "./backend-problems.ts";
@@ -20,8 +20,6 @@ import { rayOptions } from "./ray-schema.ts";
 import { skyOptions } from "./sky-schema.ts";
 import { trustProblems } from "./trust.ts";
 import { loadsCode } from "./worker-variables.ts";
-
-const count = z.int().min(1);
 
 const inputSource = z.strictObject({
   path: z
@@ -83,7 +81,7 @@ const inputSource = z.strictObject({
     .optional()
     .describe("With `openai-batch`: models that lines may name, besides model.name; `*` = any"),
   id: z.string().optional().describe("Field that identifies a row"),
-  maxLineBytes: count
+  maxLineBytes: atLeastOne
     .default(limits.maxLineBytes)
     .describe("Longest line; a longer one fails alone"),
 });
@@ -146,7 +144,7 @@ function checkOutput(given: Output, context: z.RefinementCtx): void {
 
 const answerCache = z.strictObject({
   path: z.string().describe("Folder; any number of runs may share it"),
-  maxBytes: count.default(limits.maxCacheBytes).describe("Above it, answers are removed"),
+  maxBytes: atLeastOne.default(limits.maxCacheBytes).describe("Above it, answers are removed"),
 });
 
 const store = z.strictObject({
@@ -185,7 +183,7 @@ const allow = z.strictObject({
 });
 
 const budget = z.strictObject({
-  tokens: count.optional().describe("Tokens, of prompts and of answers together"),
+  tokens: atLeastOne.optional().describe("Tokens, of prompts and of answers together"),
   usd: z.number().gt(0).optional().describe("US dollars, by `prices`"),
   minutes: z.number().gt(0).optional().describe("Minutes of work, of all calls together"),
 });
@@ -201,10 +199,10 @@ const prices = z.strictObject({
 });
 
 const workers = z.strictObject({
-  max: count
+  max: atLeastOne
     .optional()
     .describe("Number of worker processes; default: from cores, GPUs and engine"),
-  min: count
+  min: atLeastOne
     .optional()
     .describe("For `backend: ray`: workers that must find room on the cluster; default 1"),
   cpu: z.number().gt(0).optional().describe("Cores that a worker needs"),
@@ -213,7 +211,7 @@ const workers = z.strictObject({
     .regex(/^\d+(\.\d+)?\s*[KMGT]i?B?$/i, "must be a number with K, M, G or T, as 120G")
     .optional()
     .describe("Memory that a worker needs, such as 120G"),
-  maxSilenceMs: count
+  maxSilenceMs: atLeastOne
     .min(1000)
     .max(86_400_000)
     .optional()
@@ -225,11 +223,6 @@ const workers = z.strictObject({
     .describe("GPUs for each worker, such as l40s:2; default: one of any kind"),
 });
 
-const line = z
-  .string()
-  .min(1)
-  .regex(/^[^\r\n]+$/, "must be one line");
-
 /** Options of `sbatch` that other keys of a job say. */
 const ownSbatchOptions = new RegExp(
   `^--(${[
@@ -240,18 +233,18 @@ const ownSbatchOptions = new RegExp(
 );
 
 const slurm = z.strictObject({
-  partition: line.optional().describe("Partition of the workers; default: that of the cluster"),
-  account: line.optional().describe("Account that pays"),
-  qos: line.optional().describe("Quality of service"),
-  constraint: line.optional().describe("Features that nodes must have, such as `a100&nvlink`"),
+  partition: oneLine.optional().describe("Partition of the workers; default: that of the cluster"),
+  account: oneLine.optional().describe("Account that pays"),
+  qos: oneLine.optional().describe("Quality of service"),
+  constraint: oneLine.optional().describe("Features that nodes must have, such as `a100&nvlink`"),
   timeLimit: z
     .union([
-      count,
+      atLeastOne,
       z.string().regex(/^(\d+-)?\d+(:\d+){0,2}$|^UNLIMITED$/i, "must be minutes, 1:30:00 or 2-12"),
     ])
     .optional()
     .describe("Longest time of a worker: minutes, `1:30:00`, or `2-12` for days and hours"),
-  output: line
+  output: oneLine
     .optional()
     .describe("Files of logs, in the notation of sbatch; default: in the run directory"),
   setup: z
@@ -268,7 +261,7 @@ const slurm = z.strictObject({
     ),
   extra: z
     .array(
-      line
+      oneLine
         .regex(/^--[a-z]/, "must be a long option of sbatch, as --exclusive")
         .refine((option) => !ownSbatchOptions.test(option), "is set by Sluice or by its own key"),
     )
@@ -319,13 +312,13 @@ const plainJob = z.strictObject({
     z.enum(["bigint", "text"]).optional(),
   ),
   limit: setting("answers", "Take only the first rows; 0 takes none", z.int().min(0).optional()),
-  sample: setting("answers", "Take this many random rows, under the seed", count.optional()),
+  sample: setting("answers", "Take this many random rows, under the seed", atLeastOne.optional()),
   shard: setting(
     "layout",
     "How the input is cut into tasks",
     z.strictObject({
-      rows: count.optional().describe("Rows of a task; default: from input size and workers"),
-      count: count
+      rows: atLeastOne.optional().describe("Rows of a task; default: from input size and workers"),
+      count: atLeastOne
         .optional()
         .describe("Number of tasks, instead of their rows: rows are divided evenly"),
     }),
@@ -409,7 +402,7 @@ const plainJob = z.strictObject({
     "How often a request is tried",
     z
       .strictObject({
-        maxAttempts: count
+        maxAttempts: atLeastOne
           .max(100)
           .default(limits.maxRequestTries)
           .describe("Tries of one request, including the first"),

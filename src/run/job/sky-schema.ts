@@ -1,17 +1,13 @@
 import { z } from "zod";
+import { oneLine } from "../../foundation/setting.ts";
 
-const line = z
-  .string()
-  .min(1)
-  .regex(/^[^\r\n]+$/, "must be one line");
-
-const accelerators = z.union([line, z.array(line).min(1)]);
+const accelerators = z.union([oneLine, z.array(oneLine).min(1)]);
 
 const choice = z.strictObject({
-  accelerators: line.optional().describe("One kind of GPU, such as `L4:1`"),
+  accelerators: oneLine.optional().describe("One kind of GPU, such as `L4:1`"),
   useSpot: z.boolean().optional().describe("Machines that may be taken away, for less"),
-  infra: line.optional().describe("Cloud, region and zone, such as `aws/us-east-1`"),
-  instanceType: line.optional().describe("A kind of machine"),
+  infra: oneLine.optional().describe("Cloud, region and zone, such as `aws/us-east-1`"),
+  instanceType: oneLine.optional().describe("A kind of machine"),
 });
 
 const variable = z.string().regex(/^[A-Za-z_]\w*$/, "must be the name of a variable");
@@ -29,9 +25,11 @@ export const skyOptions = z.strictObject({
         .optional()
         .describe("Alternatives, of which the cheapest is taken"),
       useSpot: z.boolean().optional().describe("Machines that may be taken away, for less"),
-      infra: line.optional().describe("Cloud, region and zone, such as `aws/us-east-1`"),
-      instanceType: line.optional().describe("A kind of machine"),
-      imageId: line.optional().describe("Image of the machine, such as `docker:registry/image:1`"),
+      infra: oneLine.optional().describe("Cloud, region and zone, such as `aws/us-east-1`"),
+      instanceType: oneLine.optional().describe("A kind of machine"),
+      imageId: oneLine
+        .optional()
+        .describe("Image of the machine, such as `docker:registry/image:1`"),
       diskSizeGb: z.int().min(1).optional().describe("Size of its disk"),
     })
     .optional()
@@ -53,7 +51,7 @@ export const skyOptions = z.strictObject({
     .describe("How machines start an installed Sluice, as words; default: sluice"),
   setup: z.string().min(1).optional().describe("Shell lines that prepare a machine once"),
   fileMounts: z
-    .record(z.string().min(1), line)
+    .record(z.string().min(1), oneLine)
     .optional()
     .describe(
       "Places of a machine, and what is copied or mounted there, such as s3://bucket/models",
@@ -63,7 +61,7 @@ export const skyOptions = z.strictObject({
     .array(variable)
     .optional()
     .describe("Variables of the caller that workers get; their values are in no file"),
-  recovery: line.optional().describe("SkyPilot's strategy after a lost machine"),
+  recovery: oneLine.optional().describe("SkyPilot's strategy after a lost machine"),
   retries: z
     .int()
     .min(0)
