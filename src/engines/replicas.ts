@@ -86,12 +86,13 @@ export function replicaNotices(
 ): string[] {
   const wanted = replicas * threads;
   if (cores === undefined || wanted <= cores) return [];
-  const has = cores === 1 ? "1 core" : `${cores} cores`;
+  const has = counted(cores, "core");
   const asked = `${counted(replicas, "replica")} of ${counted(threads, "thread")}`;
   return [`${asked} each share ${has} of a worker: fewer of either are faster`];
 }
 
-function counted(count: number, noun: string): string {
+/** A number with its noun: `1 core`, `2 cores`. */
+export function counted(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
 }
 

@@ -9,6 +9,7 @@ import {
 } from "../foundation/spans.ts";
 import { withinPatternTime } from "../foundation/time-limit.ts";
 import { parseLineTemplate } from "./line-template.ts";
+import { clipped } from "./value-text.ts";
 
 /** Characters to examine at most while an answer is split into its slots. */
 const maxCutChars = 16 * 1024 * 1024;
@@ -54,7 +55,7 @@ function parseLine(asked: SlottedLine, text: string): ParsedLine {
     problem ??= parsed?.problem;
   }
   const form = asked.line.replace(/\{\{|\}\}/g, (brace) => brace[0]!);
-  const shown = clip(text.trim());
+  const shown = clipped(text.trim(), maxShownLength);
   problem ??= `the answer must be one line of the form "${form}", it is "${shown}"`;
   return { ok: false, problem };
 }
@@ -169,14 +170,14 @@ class LineReader {
 function readSlot(slot: Slot, text: string): { value: string | null } | string {
   const { name, orElse, maxWords, pattern } = slot;
   if (isOrElse(slot, text)) return { value: null };
-  const shown = `${name}="${clip(text.trim())}"`;
+  const shown = `${name}="${clipped(text.trim(), maxShownLength)}"`;
   const otherwise = `write "${orElse}" where there is nothing to copy`;
   if (text.trim() === "") return `${name} is empty; ${otherwise}`;
   const words = wordCount(text);
   if (words > maxWords) return `${shown} has ${words} words, at most ${maxWords} are allowed`;
   const span = findSpan(slot, text);
   if (span === undefined || span === "") {
-    const source = clip(slot.source.replace(/\s+/gu, " ").trim());
+    const source = clipped(slot.source.replace(/\s+/gu, " ").trim(), maxShownLength);
     return `${shown} is not copied word by word from "${source}"; ${otherwise}`;
   }
   if (pattern !== undefined && !wholePattern(pattern).test(span)) {
@@ -187,8 +188,4 @@ function readSlot(slot: Slot, text: string): { value: string | null } | string {
 
 function wordCount(text: string): number {
   return wordsOf(trimSpan(text)).length;
-}
-
-function clip(text: string): string {
-  return text.length <= maxShownLength ? text : `${text.slice(0, maxShownLength)}…`;
 }

@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { SluiceError } from "../../foundation/errors.ts";
+import { isBlank } from "../../foundation/json-members.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { InputRow, Slice } from "../row.ts";
 import type { RandomReader } from "../storage/storage.ts";
@@ -187,8 +188,4 @@ class ElementReader {
 /** Removes line breaks and indentation of valid JSON; strings cannot contain them. */
 function onOneLine(text: string): string {
   return /[\r\n]/.test(text) ? text.replaceAll(/[\r\n]+[ \t]*/g, "") : text;
-}
-
-function isBlank(code: number): boolean {
-  return code === 32 || code === 10 || code === 13 || code === 9;
 }

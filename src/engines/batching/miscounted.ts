@@ -1,5 +1,6 @@
 import { inspect } from "node:util";
 import { SluiceError } from "../../foundation/errors.ts";
+import { counted } from "../replicas.ts";
 
 /** Characters of refused results that a message shows. */
 const shownChars = 200;
@@ -16,8 +17,4 @@ export function miscounted(results: unknown, rows: number, label = ""): SluiceEr
   const shown = text.length > shownChars ? `${text.slice(0, shownChars)}…` : text;
   const detail = `${found} for a batch of ${counted(rows, "row")}: ${shown}`;
   return new SluiceError("RESULTS_MISCOUNTED", label === "" ? detail : `${label}: ${detail}`);
-}
-
-function counted(count: number, noun: string): string {
-  return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Slot, SpanOffsets } from "../../foundation/inference.ts";
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { kindOf, spacedJson } from "../value-text.ts";
+import { clipped, kindOf, spacedJson } from "../value-text.ts";
 import { readCopied } from "./copied-text.ts";
 import { fitsNumber } from "./number-grammar.ts";
 import type {
@@ -90,7 +90,7 @@ class Check {
 
   #refuse(value: Json, pointer: string, expected: string): Json {
     const isShort = !isJsonObject(value) && !Array.isArray(value);
-    const shown = isShort ? clip(JSON.stringify(value)) : kindOf(value);
+    const shown = isShort ? clipped(JSON.stringify(value)) : kindOf(value);
     this.problems.push(`${place(pointer)} must be ${expected}, not ${shown}`);
     return value;
   }
@@ -104,7 +104,7 @@ class Check {
       this.problems.push(`${place(pointer)} has ${length} characters, ${bound} are asked for`);
     }
     if (pattern !== undefined && !pattern.compiled.test(value)) {
-      const shown = clip(JSON.stringify(value));
+      const shown = clipped(JSON.stringify(value));
       this.problems.push(`${place(pointer)} does not match ${pattern.text}: ${shown}`);
     }
     return value;
@@ -209,10 +209,4 @@ function expectations(checks: readonly Check[]): string {
   const expected = checks.map(({ problems }) => /must be (.*), not /s.exec(problems[0]!)?.[1]);
   const known = expected.filter((text) => text !== undefined);
   return known.length === 0 ? "one of the forms of the schema" : [...new Set(known)].join(" or ");
-}
-
-const maxShownLength = 80;
-
-function clip(shown: string): string {
-  return shown.length <= maxShownLength ? shown : `${shown.slice(0, maxShownLength)}…`;
 }

@@ -1,7 +1,7 @@
 import type { Slot, SpanOffsets } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { locateSpan, trimSpan, wholePattern, wordsOf } from "../../foundation/spans.ts";
-import { kindOf } from "../value-text.ts";
+import { clipped, kindOf } from "../value-text.ts";
 import type { CopyShape } from "./shape.ts";
 
 /** The value of a copying field, or what is wrong with it. */
@@ -22,24 +22,18 @@ export function readCopied(value: Json, shape: CopyShape, slot: Slot): CopiedTex
   if (typeof value !== "string") {
     return { problem: `must be a text, not ${kindOf(value)}; ${otherwise}` };
   }
-  const shown = JSON.stringify(clip(value));
+  const shown = JSON.stringify(clipped(value));
   const words = wordsOf(trimSpan(value)).length;
   if (words > maxWords) {
     return { problem: `has ${words} words (${shown}), at most ${maxWords} are allowed` };
   }
   const span = locateSpan(slot, value);
   if (span === undefined || span.text === "") {
-    const source = JSON.stringify(clip(slot.source.replace(/\s+/gu, " ").trim()));
+    const source = JSON.stringify(clipped(slot.source.replace(/\s+/gu, " ").trim()));
     return { problem: `is ${shown}, not copied word by word from ${source}; ${otherwise}` };
   }
   if (pattern !== undefined && !wholePattern(pattern).test(span.text)) {
     return { problem: `is ${shown}, which does not have the form ${pattern}; ${otherwise}` };
   }
   return { value: span.text, span: [span.start, span.end] };
-}
-
-const maxShownLength = 80;
-
-function clip(text: string): string {
-  return text.length <= maxShownLength ? text : `${text.slice(0, maxShownLength)}…`;
 }

@@ -72,7 +72,8 @@ const fraction: GrammarNode = {
   ],
 };
 
-function optional(item: GrammarNode): GrammarNode {
+/** The item or nothing. */
+export function optional(item: GrammarNode): GrammarNode {
   return { kind: "repeat", item, min: 0, max: 1 };
 }
 

@@ -3,7 +3,7 @@ import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { spacedJson } from "../value-text.ts";
 import { anyCharacter, jsonCharacter } from "./character-set.ts";
-import { numberGrammar } from "./number-grammar.ts";
+import { numberGrammar, optional } from "./number-grammar.ts";
 import { patternGrammar } from "./pattern-grammar.ts";
 import type { ArrayShape, ObjectShape, Shape, Shapes, StringShape } from "./shape.ts";
 
@@ -26,7 +26,6 @@ const text = (value: string): GrammarNode => ({ kind: "text", text: value });
 const sequence = (...items: GrammarNode[]): GrammarNode => ({ kind: "sequence", items });
 const choice = (items: GrammarNode[]): GrammarNode =>
   items.length === 1 ? items[0]! : { kind: "choice", items };
-const optional = (item: GrammarNode): GrammarNode => ({ kind: "repeat", item, min: 0, max: 1 });
 
 const character = jsonCharacter(anyCharacter);
 
