@@ -192,9 +192,9 @@ export const runMutations: readonly Mutation[] = [
   },
   {
     what: "a worker that begins a task anew gives its budget back",
-    file: "src/run/bill/budget.ts",
-    text: "completionTokens: Math.max(known.completionTokens, told.completionTokens),",
-    replacement: "completionTokens: told.completionTokens,",
+    file: "src/foundation/inference.ts",
+    text: "Math.max(0, now[key] - before[key])",
+    replacement: "now[key] - before[key]",
     tests: ["test/run/bill/budget.test.ts"],
   },
   {

@@ -34,8 +34,8 @@ export interface BucketParts {
 
 /**
  * One bucket of an object store. Keys are complete, without a leading slash. A request that may
- * succeed later is tried again, with full jitter. After that all methods throw SluiceError: `NOT_FOUND`
- * if a named object is absent, `STORE_FULL`, else `STORE_FAILED`.
+ * succeed later is tried again, with full jitter. After that all methods throw SluiceError:
+ * `NOT_FOUND` if a named object is absent, `STORE_FULL`, else `STORE_FAILED`.
  *
  * @example
  * const bucket = openS3Bucket("s3://bucket", context);
