@@ -87,12 +87,7 @@ ${keysOf(cloud, command)}
     /** True once no machine is left. */
     isGone: () =>
       records().every(({ id, pid }) => [pid, workerPid(id)].every((it) => !isAlive(it))),
-    /** Asked in this process: a command would take long where the machine is busy. */
-    answered: async () => {
-      const report = await readStatus(out).catch(() => undefined);
-      const { answered = 0, journaled = 0 } = report?.run.rows ?? {};
-      return answered + journaled;
-    },
+    answered: () => answeredIn(out),
     async expectWhole() {
       const { stdout } = await call("results", out);
       const ids = stdout.trimEnd().split("\n");
@@ -102,6 +97,13 @@ ${keysOf(cloud, command)}
       expect(await call("verify", out)).toMatchObject({ code: 0 });
     },
   };
+}
+
+/** Read in this process: a command would take long where the machine is busy. */
+async function answeredIn(out: string): Promise<number> {
+  const report = await readStatus(out).catch(() => undefined);
+  const { answered = 0, journaled = 0 } = report?.run.rows ?? {};
+  return answered + journaled;
 }
 
 function isAlive(pid: number): boolean {
