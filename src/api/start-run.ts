@@ -1,3 +1,4 @@
+import type { OpenBackend } from "../backends/context.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunLocation } from "../run/directory/locate.ts";
 import type { Preparation } from "../run/dispatch/backend.ts";
@@ -27,9 +28,8 @@ export interface RetryStart extends Pick<RunRetryOptions, "where" | "reread" | "
 }
 
 /** What every run needs, from the command line and from programs. */
-export interface StartOptions
-  extends Preparation,
-    Pick<RunJobOptions, "backendOf" | "onEvent" | "isDetached"> {
+export interface StartOptions extends Preparation, Pick<RunJobOptions, "onEvent" | "isDetached"> {
+  backendOf(job: JobSpec): OpenBackend;
   dependencies: RunDependencies;
 }
 
@@ -51,9 +51,15 @@ export async function startRun(
   const { backendOf, dependencies, onEvent, signal, isDetached = false } = options;
   const carrying = { backendOf, onEvent, signal, isDetached, preparation: options };
   if (start.kind === "job") {
-    const { job, overwrite, fork } = start;
+    const { job, overwrite, fork, extend } = start;
+    const { delegate } = backendOf(job);
+    if (delegate) {
+      const { install } = options;
+      const call = { dependencies, overwrite, fork, extend, install, onEvent, signal, isDetached };
+      return await delegate(job, call);
+    }
     const { runJob } = await import("../run/run-job.ts");
-    const run = start.extend ? (await import("../run/retry/extend-run.ts")).runExtended : runJob;
+    const run = extend ? (await import("../run/retry/extend-run.ts")).runExtended : runJob;
     return await run(job, dependencies, { ...carrying, overwrite, fork });
   }
   const { location } = start;

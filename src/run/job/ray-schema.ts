@@ -10,11 +10,13 @@ const line = z
 export const rayOptions = z.strictObject({
   address: line
     .refine(
-      (address) => !/^[a-z]+:\/\//i.test(address),
-      "must be HOST:PORT of the head, as head:6379: neither its dashboard nor Ray's client will do",
+      (address) => /^(?![a-z]+:\/\/)|^https?:\/\/[^/@?#]+(\/[^@?#]*)?$/i.test(address),
+      "must be HOST:PORT of the head, as head:6379, or http://head:8265 of its dashboard; Ray's client will not do",
     )
     .optional()
-    .describe("Head of the cluster, such as head:6379; default: RAY_ADDRESS, else this machine's"),
+    .describe(
+      "Head of the cluster, such as head:6379, or from outside its dashboard, as http://head:8265; default: RAY_ADDRESS, else this machine's",
+    ),
   python: line.optional().describe("A Python with the package `ray`; default: python3"),
   strategy: z
     .enum(["SPREAD", "PACK"])

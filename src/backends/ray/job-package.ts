@@ -1,0 +1,153 @@
+import { existsSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { crc32, deflateRaw } from "node:zlib";
+import { describeEngine } from "../../engines/registry.ts";
+import { packageFile } from "../../entry.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+import { asLiteral, storedJob } from "../../run/job/worker-variables.ts";
+
+/** What Ray's dashboard takes. */
+const maxPackageBytes = 100 * 2 ** 20;
+/** What of this package a node needs, as in the wheel. */
+const software = ["dist", "python", "schema", "package.json"];
+const unsent = /^\.|^node_modules$|^__pycache__$|\.d\.ts$|\.pyc$/;
+const codeFile = /\.([cm]?[jt]s|py)$/;
+
+interface PackedFile {
+  name: string;
+  data: Uint8Array;
+}
+
+/**
+ * The working directory of a job on the cluster: the job, the folders of its modules below `files`
+ * by their paths here, and Sluice itself.
+ *
+ * @throws SluiceError `JOB_INVALID` if that is more than Ray takes.
+ */
+export async function packJob(job: JobSpec): Promise<{ name: string; archive: Buffer }> {
+  const files: PackedFile[] = [{ name: "job.json", data: Buffer.from(jobText(job)) }];
+  if (job.ray?.software !== "installed") {
+    const root = fileURLToPath(packageFile("."));
+    if (!existsSync(join(root, "dist/cli/main.js"))) {
+      throw new SluiceError("RAY_SETUP_FAILED", "the JavaScript of Sluice is not built", {
+        hint: "npm run build, or set ray.software: installed",
+      });
+    }
+    for (const name of software) await collect(join(root, name), name, [], files);
+  }
+  const apart = [job.output.path, ...job.input.map(({ path }) => path)];
+  for (const folder of moduleFolders(job)) {
+    await collect(folder, join("files", folder), apart, files);
+    const bytes = files.reduce((sum, { data }) => sum + data.length, 0);
+    // Code is packed to a third, data often to less.
+    if (bytes > 10 * maxPackageBytes) throw tooLarge(folder, bytes);
+  }
+  const archive = await zipped(files);
+  if (archive.length > maxPackageBytes)
+    throw tooLarge(moduleFolders(job).join(", "), archive.length);
+  return { name: `_ray_pkg_${sha256Hex(archive).slice(0, 32)}.zip`, archive };
+}
+
+function tooLarge(folders: string, bytes: number): SluiceError {
+  const detail = `${folders} holds ${Math.ceil(bytes / 2 ** 20)} MiB, and Ray takes 100 MiB`;
+  const hint = "put the module into a folder of its own: all of that is sent";
+  return new SluiceError("JOB_INVALID", detail, { field: "model", hint });
+}
+
+/** The job as a file that gives the same job; secrets in it are names of variables there. */
+function jobText(job: JobSpec): string {
+  const stored = storedJob(job);
+  const literal = (_: string, value: unknown) =>
+    typeof value === "string" ? asLiteral(value) : value;
+  const { env, ...rest } = JSON.parse(JSON.stringify(stored, literal)) as JobSpec;
+  for (const [name, value] of Object.entries(stored.env)) {
+    if (value !== job.env[name]) env[name] = value;
+  }
+  return JSON.stringify({ ...rest, env }, undefined, 1);
+}
+
+/** The folders of modules that a job names, none within another. */
+function moduleFolders({ model }: JobSpec): string[] {
+  const folders = new Set<string>();
+  const note = (path: string) => {
+    if (codeFile.test(path) && existsSync(path)) folders.add(dirname(path));
+    return path;
+  };
+  describeEngine(model).withAbsolutePaths?.(model, note);
+  return [...folders].filter(
+    (folder) => ![...folders].some((other) => folder !== other && folder.startsWith(`${other}/`)),
+  );
+}
+
+/** Adds a file, or all files below a folder except hidden ones, libraries and runs. */
+async function collect(
+  path: string,
+  name: string,
+  apart: readonly string[],
+  files: PackedFile[],
+): Promise<void> {
+  const entries = await readdir(path, { withFileTypes: true }).catch(() => undefined);
+  if (entries === undefined) {
+    files.push({ name, data: await readFile(path) });
+    return;
+  }
+  if (entries.some((entry) => entry.name === "_sluice")) return;
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const place = join(path, entry.name);
+    if (unsent.test(entry.name) || apart.includes(place)) continue;
+    if (entry.isDirectory() || entry.isFile()) {
+      await collect(place, join(name, entry.name), apart, files);
+    }
+  }
+}
+
+const deflated = promisify(deflateRaw);
+/** Names are UTF-8. */
+const zipFlags = 0x0800;
+const deflateMethod = 8;
+/** 1 January 1980: the same files give the same archive. */
+const zipDate = 0x21;
+
+/**
+ * A zip archive of less than 4 GiB.
+ *
+ * Source: PKWARE, ".ZIP File Format Specification", 4.3.7, 4.3.12 and 4.3.16.
+ */
+export async function zipped(files: readonly PackedFile[]): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  const entries: Uint8Array[] = [];
+  let offset = 0;
+  for (const { name, data } of files) {
+    const path = Buffer.from(name.replace(/^\/+/, ""));
+    const packed = await deflated(data);
+    // What the header of a file and its entry in the list have in common.
+    const facts = Buffer.alloc(26);
+    facts.writeUInt16LE(20, 0);
+    facts.writeUInt16LE(zipFlags, 2);
+    facts.writeUInt16LE(deflateMethod, 4);
+    facts.writeUInt16LE(zipDate, 8);
+    facts.writeUInt32LE(crc32(data), 10);
+    facts.writeUInt32LE(packed.length, 14);
+    facts.writeUInt32LE(data.length, 18);
+    facts.writeUInt16LE(path.length, 22);
+    const place = Buffer.alloc(14);
+    place.writeUInt32LE(offset, 10);
+    parts.push(Buffer.from("PK\x03\x04"), facts, path, packed);
+    entries.push(Buffer.from("PK\x01\x02\x14\x00"), facts, place, path);
+    offset += 4 + facts.length + path.length + packed.length;
+  }
+  const end = Buffer.alloc(18);
+  end.writeUInt16LE(files.length, 4);
+  end.writeUInt16LE(files.length, 6);
+  end.writeUInt32LE(
+    entries.reduce((sum, each) => sum + each.length, 0),
+    8,
+  );
+  end.writeUInt32LE(offset, 12);
+  return Buffer.concat([...parts, ...entries, Buffer.from("PK\x05\x06"), end]);
+}
