@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
-import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ray-cluster.ts";
+import { missingCluster, RayCluster, until, writeRayJob } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { engineContext } from "./llama-files.ts";
 
@@ -75,11 +75,11 @@ describe("backend ray from outside of the cluster", () => {
   });
 
   it("sends the folder of a module, whose place nodes do not know", async () => {
-    const me = outside(2);
+    const me = outside(1);
     writeFileSync(join(me.folder, "helper.mjs"), "export const twice = (text) => text + text;");
     const module = `import { twice } from "./helper.mjs";
       export const predict = (batch) =>
-        batch.map((row) => ({ text: twice(row.text), place: import.meta.url }));`;
+        batch.map(({ row }) => ({ text: twice(row.text), place: import.meta.url }));`;
     writeFileSync(join(me.folder, "predict.mjs"), module);
     const job = readFileSync(join(me.folder, "job.yaml"), "utf8")
       .replace(/^model: .*$/m, "model: { engine: predictor, module: ./predict.mjs }")

@@ -40,9 +40,13 @@ export async function packJob(job: JobSpec): Promise<{ name: string; archive: Bu
     }
     for (const name of software) await collect(join(root, name), name, [], files);
   }
+  // It keeps the manifest of Sluice from saying what kind of modules the others are.
+  files.push({ name: "files/package.json", data: Buffer.from("{}") });
   const apart = [job.output.path, ...job.input.map(({ path }) => path)];
   for (const folder of moduleFolders(job)) {
     await collect(folder, join("files", folder), apart, files);
+    const manifest = manifestAbove(folder);
+    if (manifest !== undefined) await collect(manifest, join("files", manifest), [], files);
     const bytes = files.reduce((sum, { data }) => sum + data.length, 0);
     // Code is packed to a third, data often to less.
     if (bytes > 10 * maxPackageBytes) throw tooLarge(folder, bytes);
@@ -61,14 +65,11 @@ function tooLarge(folders: string, bytes: number): SluiceError {
 
 /** The job as a file that gives the same job; secrets in it are names of variables there. */
 function jobText(job: JobSpec): string {
-  const stored = storedJob(job);
+  // Values of `env` may hold references: workers fill them in.
+  const { env, ...rest } = storedJob(job);
   const literal = (_: string, value: unknown) =>
     typeof value === "string" ? asLiteral(value) : value;
-  const { env, ...rest } = JSON.parse(JSON.stringify(stored, literal)) as JobSpec;
-  for (const [name, value] of Object.entries(stored.env)) {
-    if (value !== job.env[name]) env[name] = value;
-  }
-  return JSON.stringify({ ...rest, env }, undefined, 1);
+  return JSON.stringify({ ...JSON.parse(JSON.stringify(rest, literal)), env }, undefined, 1);
 }
 
 /** The folders of modules that a job names, none within another. */
@@ -82,6 +83,15 @@ function moduleFolders({ model }: JobSpec): string[] {
   return [...folders].filter(
     (folder) => ![...folders].some((other) => folder !== other && folder.startsWith(`${other}/`)),
   );
+}
+
+/** The `package.json` of a folder's project; undefined if it has none, or is it. */
+function manifestAbove(folder: string): string | undefined {
+  for (let above = folder; ; above = dirname(above)) {
+    const manifest = join(above, "package.json");
+    if (existsSync(manifest)) return above === folder ? undefined : manifest;
+    if (above === dirname(above)) return undefined;
+  }
 }
 
 /** Adds a file, or all files below a folder except hidden ones, libraries and runs. */

@@ -17,7 +17,12 @@ import { readPlan } from "../../run/plan/plan.ts";
 import { placesOf, type RunResult, stopped } from "../../run/run-job.ts";
 import type { RunSummary } from "../../run/status/events.ts";
 import { recordSubmission, submissionsTo } from "../../run/submissions.ts";
-import type { BackendContext, DelegatedCall, OpenBackend } from "../context.ts";
+import {
+  type BackendContext,
+  type DelegatedCall,
+  nodePackage,
+  type OpenBackend,
+} from "../context.ts";
 import { writeLogs } from "../joining/logs.ts";
 import { assertSeen } from "../joining/places.ts";
 import { isActive, type ShareState, type SubmittedRun } from "../joining/scheduler.ts";
@@ -26,6 +31,8 @@ import { packJob } from "./job-package.ts";
 import { type RayJob, RayJobsClient, type RaySubmission } from "./jobs-client.ts";
 
 const lookIntervalMs = 500;
+/** A job that waits longer for its start is worth a word. */
+const maxQuietMs = 10_000;
 /** Time for a job to end once its run has. */
 const maxEndMs = limits.maxLeaveMs;
 const sharedHint =
@@ -173,13 +180,17 @@ class OutsideCall {
       const found = (await leadingCoordinator(this.#storage()))?.id;
       return found === before ? undefined : found;
     };
+    const startMs = systemClock.monotonic();
     for (let told = ""; ; ) {
       const found = await leader();
       if (found !== undefined) return found;
       const { state, reason = "" } = stateOf(await this.#client.job(id));
       if (!isActive({ state })) return await leader();
-      if (state === "pending" && reason !== told) this.#notice(`ray ${id} waits: ${reason}`);
-      told = reason;
+      const isLate = systemClock.monotonic() - startMs > maxQuietMs;
+      if (isLate && state === "pending" && reason !== told) {
+        this.#notice(`ray ${id} waits: ${reason}`);
+        told = reason;
+      }
       await sleep(systemClock, lookIntervalMs, signal);
     }
   }
@@ -265,7 +276,9 @@ function submissionOf(
   const id = `${idPrefix(location)}${number}`;
   const { python = "python3", software } = job.ray ?? {};
   const program =
-    software === "installed" ? ["-m", "sluice_ray.node"] : ["python/sluice_ray/node.py"];
+    software === "installed"
+      ? ["-m", "sluice_ray.node"]
+      : ["python/sluice_ray/node.py", "--fetch-node", nodePackage];
   const words = [python, ...program, "run", "job.json", "--quiet", ...flags].map(quoted).join(" ");
   return {
     submission_id: id,
