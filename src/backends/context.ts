@@ -57,8 +57,8 @@ export interface DelegatedCall
 }
 
 /**
- * The dashboard of the Ray cluster that a job names, if that is how it names it: then this process is
- * outside of the cluster. Undefined in the coordinator that was submitted by it.
+ * The dashboard of a job's Ray cluster, if that is how the job names the cluster: then this process
+ * is outside of it. Undefined in the coordinator that was submitted from there.
  */
 export function rayDashboard(
   { ray }: { readonly ray?: { readonly address?: string | undefined } | undefined },

@@ -39,8 +39,8 @@ const sharedHint =
   "use s3://bucket/out; if all nodes and this machine mount the folder at this path, set ray.shared: true";
 
 /**
- * A Ray cluster as seen from outside, by the address of its dashboard: the coordinator runs there as
- * a Ray job, and the run directory shows here what it does.
+ * A Ray cluster as seen from outside, by the address of its dashboard: the coordinator runs there
+ * as a Ray job, and the run directory shows here what it does.
  */
 export function openRayOutside({ environment }: BackendContext, address: string): OpenBackend {
   const client = new RayJobsClient({

@@ -524,7 +524,10 @@ export interface JobPrices {
 
 /** Settings of `backend: ray`. */
 export interface JobRay {
-  /** Head of the cluster, such as head:6379; default: RAY_ADDRESS, else this machine's. */
+  /**
+   * Head of the cluster, as head:6379, or from outside its dashboard, as http://head:8265; default:
+   * RAY_ADDRESS, else here.
+   */
   address?: string | undefined;
   /** A Python with the package `ray`; default: python3. */
   python?: string | undefined;

@@ -11,11 +11,11 @@ export const rayOptions = z.strictObject({
   address: line
     .refine(
       (address) => /^(?![a-z]+:\/\/)|^https?:\/\/[^/@?#]+(\/[^@?#]*)?$/i.test(address),
-      "must be HOST:PORT of the head, as head:6379, or http://head:8265 of its dashboard; Ray's client will not do",
+      "must be HOST:PORT of the head, or http://HOST:8265 of its dashboard; Ray's client will not do",
     )
     .optional()
     .describe(
-      "Head of the cluster, such as head:6379, or from outside its dashboard, as http://head:8265; default: RAY_ADDRESS, else this machine's",
+      "Head of the cluster, as head:6379, or from outside its dashboard, as http://head:8265; default: RAY_ADDRESS, else here",
     ),
   python: line.optional().describe("A Python with the package `ray`; default: python3"),
   strategy: z

@@ -61,7 +61,7 @@ const refused = (code: string, message: RegExp, hint = /./) =>
   });
 
 describe("RayJobsClient", () => {
-  it("asks again after a lost connection, a cut answer, silence and a fault of the server", async () => {
+  it("asks again after a lost connection, a cut answer, silence and a fault", async () => {
     for (const fault of [drops, cuts, isSilent, says(500, "Traceback\nbusy"), says(503, "")]) {
       const { client, seen } = await dashboard([fault, fault, well]);
       expect(await client.job("a-1")).toEqual(job);
@@ -117,7 +117,7 @@ describe("RayJobsClient", () => {
     expect(package_.seen[2]!.body).toBe("zip");
   });
 
-  it("sends the token that Ray's own programs would, and nothing by which Ray sees a browser", async () => {
+  it("sends the token of Ray's own programs, and no header of a browser", async () => {
     const folder = scratchFolder();
     writeFileSync(join(folder, "token"), "of-the-file\n");
     const path = { RAY_AUTH_TOKEN_PATH: join(folder, "token") };
