@@ -45,8 +45,9 @@ def find_node(others: Sequence[str] = ()) -> str | None:
 
 
 def fetched_node(package: str) -> str | None:
-    """Node.js from a package of pip, which is fetched once and kept for this user."""
-    kept = os.path.join(os.path.expanduser("~"), ".cache", "sluice", "ray", package)
+    """Node.js from a package of pip, which is fetched once and kept with the models."""
+    home = os.environ.get("SLUICE_HOME") or os.path.expanduser("~/.cache/sluice")
+    kept = os.path.join(home, "ray", package)
     if not os.path.isdir(kept):
         draft = f"{kept}.{os.getpid()}"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

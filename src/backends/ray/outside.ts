@@ -250,8 +250,13 @@ class OutsideCall {
         const wasSealed = summary.sealed && !hasLed;
         return { summary, exitCode, wasSealed, ...(stop && { error: stop }) };
       }
+      const why = `ray ${id}: ${stateOf(job).reason}`;
+      if (followed?.error?.code === "WORKERS_GONE") {
+        const hint = `sluice logs ${this.#location.directory} says more; the same command continues`;
+        return { ...followed, error: new SluiceError("WORKERS_GONE", why, { hint }) };
+      }
       if (followed) return followed;
-      throw error ?? new SluiceError("RAY_JOB_FAILED", `ray ${id}: ${stateOf(job).reason}`);
+      throw error ?? new SluiceError("RAY_JOB_FAILED", why);
     } catch (error) {
       if (followed) return followed;
       throw error;
@@ -313,7 +318,8 @@ function stateOf(job: RayJob | undefined): ShareState {
   const node = job?.driver_info?.node_ip_address;
   return {
     ...{ submission: id, share: 0, id, state: job ? states[job.status] : "failed" },
-    reason: job?.message?.trim().split("\n")[0] ?? "Ray does not know it any more",
+    reason:
+      job?.message?.trim().split(/\n|, last available logs/)[0] ?? "Ray does not know it any more",
     ...(node && { node }),
     ...(typeof job?.driver_exit_code === "number" && { exitCode: job.driver_exit_code }),
   };
