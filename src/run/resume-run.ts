@@ -14,6 +14,8 @@ import { readManifest } from "./seal/seals.ts";
 export interface ResumeOptions extends Omit<RunJobOptions, "isExtended" | "overwrite" | "fork"> {
   /** Changes how the run continues; default: as before. */
   change?(stored: JobSpec): Promise<JobSpec>;
+  /** Carries out a job whose coordinator is elsewhere; undefined if it is here. */
+  elsewhere?(job: JobSpec): Promise<RunResult> | undefined;
 }
 
 /**
@@ -25,7 +27,7 @@ export interface ResumeOptions extends Omit<RunJobOptions, "isExtended" | "overw
 export async function resumeRun(
   location: RunLocation,
   dependencies: RunDependencies,
-  { change = async (job) => job, ...options }: ResumeOptions,
+  { change = async (job) => job, elsewhere, ...options }: ResumeOptions,
 ): Promise<RunResult> {
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
@@ -34,6 +36,8 @@ export async function resumeRun(
     if (retried) return retried;
   }
   const job = await change(await jobOfRun(storage, plan, location));
+  const delegated = elsewhere?.(job);
+  if (delegated) return await delegated;
   // The input of a sealed run is not read again, so it may be gone.
   const isExtended = (await readManifest(storage)) !== undefined;
   if (!isExtended) assertLoadable(job, "run that program again: it goes on where it stopped");

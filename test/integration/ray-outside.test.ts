@@ -135,7 +135,7 @@ describe("backend ray from outside of the cluster", () => {
     expect(stopped, stopped.stderr).toMatchObject({ code: 143 });
     expect(summaryOf(stopped).status).toBe("CANCELED");
     expect((await me.status()).state).not.toBe("running");
-    const third = await me.call("run", "job.yaml");
+    const third = await me.call("resume", "out");
     expect(third, third.stderr).toMatchObject({ code: 0 });
     expect(summaryOf(third).rows).toMatchObject({ total: 100, answered: 100 });
     expect(await me.jobs()).toHaveLength(3);

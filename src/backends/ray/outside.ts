@@ -48,7 +48,7 @@ export function openRayOutside({ environment }: BackendContext, address: string)
   });
   const refuse = async () => {
     throw new SluiceError("UNSUPPORTED", "this from outside of a Ray cluster", {
-      hint: "repeat sluice run, which continues a run; or call it on a node, with --set ray.address=auto",
+      hint: "call it on a node of the cluster, with --set ray.address=auto",
     });
   };
   return {
