@@ -151,6 +151,11 @@ describe("backend ray from outside of the cluster", () => {
     expect(late, late.stderr).toMatchObject({ code: 75 });
     expect(late.stderr).toContain("error CLUSTER_FULL");
     expect(summaryOf(late)).toMatchObject({ stopped_by: { code: "CLUSTER_FULL" } });
+    // The key does not leave this machine, and the cluster has none of that name.
+    const key = { API_KEY: "sk-0123456789abcdef" };
+    const keyless = await runSluice(["run", "job.yaml", "--env", "API_KEY"], me.folder, key);
+    expect(keyless, keyless.stderr).toMatchObject({ code: 64 });
+    expect(keyless.stderr).toMatch(/error ENV_MISSING.*API_KEY/);
     const unstarted = await me.call("run", "job.yaml", "--ray.python=/nowhere/python");
     expect(unstarted, unstarted.stderr).toMatchObject({ code: 69 });
     expect(unstarted.stderr).toMatch(/error RAY_JOB_FAILED.*\n {2}hint: /);

@@ -525,8 +525,8 @@ export interface JobPrices {
 /** Settings of `backend: ray`. */
 export interface JobRay {
   /**
-   * Head of the cluster, as head:6379, or from outside its dashboard, as http://head:8265; default:
-   * RAY_ADDRESS, else here.
+   * Head of the cluster, as head:6379, or its dashboard, as http://head:8265; default: RAY_ADDRESS,
+   * else here.
    */
   address?: string | undefined;
   /** A Python with the package `ray`; default: python3. */

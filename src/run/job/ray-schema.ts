@@ -15,7 +15,7 @@ export const rayOptions = z.strictObject({
     )
     .optional()
     .describe(
-      "Head of the cluster, as head:6379, or from outside its dashboard, as http://head:8265; default: RAY_ADDRESS, else here",
+      "Head of the cluster, as head:6379, or its dashboard, as http://head:8265; default: RAY_ADDRESS, else here",
     ),
   python: line.optional().describe("A Python with the package `ray`; default: python3"),
   strategy: z
