@@ -23,7 +23,7 @@ import {
   nodePackage,
   type OpenBackend,
 } from "../context.ts";
-import { writeLogs } from "../joining/logs.ts";
+import { wholeLog, writeLogs } from "../joining/logs.ts";
 import { assertSeen } from "../joining/places.ts";
 import { isActive, type ShareState, type SubmittedRun } from "../joining/scheduler.ts";
 import { quoted } from "../joining/worker-script.ts";
@@ -83,12 +83,12 @@ export function openRayOutside({ environment }: BackendContext, address: string)
         return active.length;
       },
       logs: (run, options) =>
-        writeLogs(options, systemClock, async () =>
-          (await jobsOf(client, run)).map(({ submission_id: id }) => ({
-            ...{ name: id!, share: 0 },
-            read: async () => (await client.logs(id!)) ?? "",
-          })),
-        ),
+        writeLogs(options, systemClock, async () => {
+          const jobs = options.share ? [] : await jobsOf(client, run);
+          return jobs.map(({ submission_id: id }) =>
+            wholeLog(id!, async () => (await client.logs(id!)) ?? ""),
+          );
+        }),
     },
   };
 }
@@ -113,25 +113,30 @@ class OutsideCall {
     }
     assertSeen(this.#job, () => this.#job.ray?.shared ?? false, sharedHint);
     const { id, sent, before } = await this.#begin();
+    let hasLed = false;
     try {
       const leader = await this.#untilLed(id, before);
-      if (leader !== undefined) await this.#record(id, leader, sent);
-      if (isDetached && leader !== undefined) return await this.#left();
-      const { onEvent } = this.#call;
-      const countPlaced = async () => (isActive(stateOf(await this.#client.job(id))) ? 1 : 0);
-      const followed =
-        leader === undefined
-          ? undefined
-          : await attachRun(this.#location, this.#call.dependencies, {
-              ...{ onEvent, signal },
-              countPlaced: () => countPlaced().catch(() => 0),
-            });
-      return await this.#endOf(id, leader !== undefined, followed);
+      if (leader === undefined) return await this.#endOf(id);
+      hasLed = true;
+      await this.#record(id, leader, sent);
+      if (isDetached) return await this.#left();
+      return await this.#endOf(id, await this.#follow(id));
     } catch (error) {
       if (!signal.aborted || error !== signal.reason) throw error;
-      if (asSluiceError(error).code === "RUN_DETACHED") return await this.#left();
-      return await this.#stop(id);
+      if (asSluiceError(error).code !== "RUN_DETACHED") return await this.#stop(id, hasLed);
+      if (hasLed) return await this.#left();
+      throw error;
     }
+  }
+
+  #follow(id: string): Promise<RunResult> {
+    const { dependencies, onEvent, signal } = this.#call;
+    const countPlaced = async () => (isActive(stateOf(await this.#client.job(id))) ? 1 : 0);
+    return attachRun(this.#location, dependencies, {
+      ...{ onEvent, signal },
+      // If the head is gone, the heartbeats in the run directory say who works.
+      countPlaced: () => countPlaced().catch(() => 0),
+    });
   }
 
   get #location() {
@@ -215,39 +220,36 @@ class OutsideCall {
     const end = await follower.end([], new SluiceError("RUN_DETACHED"));
     const context = runContext(this.#location, plan, dependencies, "", storage);
     const places = placesOf(this.#location, plan.generation);
-    return await stopped(
-      context,
-      { ...end, error: end.error! },
-      {
-        ...{ ...places, resumedRows: 0, runTimeSec: 0 },
-      },
-    );
+    return await stopped(context, end, { ...places, resumedRows: 0, runTimeSec: 0 });
   }
 
   /** Stops the coordinator, which has time to write what it has. */
-  async #stop(id: string): Promise<RunResult> {
-    const { clock, random } = this.#call.dependencies;
-    const isPlanned = (await leadingCoordinator(this.#storage())) !== undefined;
-    if (isPlanned) await requestCancel(this.#storage(), sortableId(clock, random));
+  async #stop(id: string, hasLed: boolean): Promise<RunResult> {
+    const { dependencies, signal } = this.#call;
+    const { clock, random } = dependencies;
+    if (hasLed) await requestCancel(this.#storage(), sortableId(clock, random));
     else await this.#client.stop(id);
-    const result = await this.#endOf(id, isPlanned, undefined).catch(() => undefined);
-    if (result) return result;
-    throw this.#call.signal.reason;
+    try {
+      return await this.#endOf(id);
+    } catch {
+      throw signal.reason;
+    }
   }
 
   /**
    * The coordinator's own summary and exit code.
    *
    * @param followed what the run directory says: it counts if the coordinator could not end.
+   *   Undefined if the coordinator did not lead.
    */
-  async #endOf(id: string, hasLed: boolean, followed: RunResult | undefined): Promise<RunResult> {
+  async #endOf(id: string, followed?: RunResult): Promise<RunResult> {
     try {
       const job = await endJob(this.#client, id);
       const { summary, error } = endIn((await this.#client.logs(id)) ?? "");
       const exitCode = job?.driver_exit_code ?? error?.exitCode;
       if (summary && exitCode !== undefined) {
         const stop = summary.sealed ? undefined : error;
-        const wasSealed = summary.sealed && !hasLed;
+        const wasSealed = summary.sealed && !followed;
         return { summary, exitCode, wasSealed, ...(stop && { error: stop }) };
       }
       const why = `ray ${id}: ${stateOf(job).reason}`;
