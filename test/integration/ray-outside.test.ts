@@ -151,9 +151,9 @@ describe("backend ray from outside of the cluster", () => {
     expect(late, late.stderr).toMatchObject({ code: 75 });
     expect(late.stderr).toContain("error CLUSTER_FULL");
     expect(summaryOf(late)).toMatchObject({ stopped_by: { code: "CLUSTER_FULL" } });
-    // The key does not leave this machine, and the cluster has none of that name.
-    const key = { API_KEY: "sk-0123456789abcdef" };
-    const keyless = await runSluice(["run", "job.yaml", "--env", "API_KEY"], me.folder, key);
+    // A key does not leave this machine, and the cluster has none of that name.
+    const secret = "sk-0123456789abcdef";
+    const keyless = await me.call("run", "job.yaml", "--env", `API_KEY=${secret}`);
     expect(keyless, keyless.stderr).toMatchObject({ code: 64 });
     expect(keyless.stderr).toMatch(/error ENV_MISSING.*API_KEY/);
     const unstarted = await me.call("run", "job.yaml", "--ray.python=/nowhere/python");

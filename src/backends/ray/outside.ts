@@ -123,7 +123,7 @@ class OutsideCall {
       return await this.#endOf(id, await this.#follow(id));
     } catch (error) {
       if (!signal.aborted || error !== signal.reason) throw error;
-      if (asSluiceError(error).code !== "RUN_DETACHED") return await this.#stop(id, hasLed);
+      if (asSluiceError(error).code !== "RUN_DETACHED") return await this.#stop(id, before);
       if (hasLed) return await this.#left();
       throw error;
     }
@@ -181,16 +181,12 @@ class OutsideCall {
   /** The coordinator of this job; undefined if the job ends without. */
   async #untilLed(id: string, before: string | undefined): Promise<string | undefined> {
     const { signal } = this.#call;
-    const leader = async () => {
-      const found = (await leadingCoordinator(this.#storage()))?.id;
-      return found === before ? undefined : found;
-    };
     const startMs = systemClock.monotonic();
     for (let told = ""; ; ) {
-      const found = await leader();
+      const found = await this.#leader(before);
       if (found !== undefined) return found;
       const { state, reason = "" } = stateOf(await this.#client.job(id));
-      if (!isActive({ state })) return await leader();
+      if (!isActive({ state })) return await this.#leader(before);
       const isLate = systemClock.monotonic() - startMs > maxQuietMs;
       if (isLate && state === "pending" && reason !== told) {
         this.#notice(`ray ${id} waits: ${reason}`);
@@ -198,6 +194,12 @@ class OutsideCall {
       }
       await sleep(systemClock, lookIntervalMs, signal);
     }
+  }
+
+  /** Undefined while the one before leads. */
+  async #leader(before: string | undefined): Promise<string | undefined> {
+    const found = (await leadingCoordinator(this.#storage()))?.id;
+    return found === before ? undefined : found;
   }
 
   async #record(id: string, coordinator: string, sent: object): Promise<void> {
@@ -224,9 +226,10 @@ class OutsideCall {
   }
 
   /** Stops the coordinator, which has time to write what it has. */
-  async #stop(id: string, hasLed: boolean): Promise<RunResult> {
+  async #stop(id: string, before: string | undefined): Promise<RunResult> {
     const { dependencies, signal } = this.#call;
     const { clock, random } = dependencies;
+    const hasLed = (await this.#leader(before)) !== undefined;
     if (hasLed) await requestCancel(this.#storage(), sortableId(clock, random));
     else await this.#client.stop(id);
     try {
