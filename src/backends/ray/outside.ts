@@ -160,9 +160,7 @@ class OutsideCall {
     const live = jobs.findLast((job) => isActive(stateOf(job)));
     if (live) {
       const id = live.submission_id!;
-      if (live.metadata?.digest !== digest) {
-        throw new SluiceError("COORDINATOR_LIVES", `ray ${id}, with another job or other flags`);
-      }
+      assertSame(live, digest);
       this.#notice(`the job is there already, as ray ${id}: nothing is submitted`);
       return { id, sent: live, before: undefined };
     }
@@ -174,6 +172,8 @@ class OutsideCall {
     sent.metadata.digest = digest;
     signal.throwIfAborted();
     await this.#client.submit(sent);
+    // Another client may have taken the id at the same moment.
+    assertSame(await this.#client.job(sent.submission_id), digest);
     this.#notice(`the coordinator is submitted as ray ${sent.submission_id}`);
     return { id: sent.submission_id, sent, before };
   }
@@ -275,6 +275,13 @@ class OutsideCall {
 
 const idPrefix = (location: string) => `sluice-${sha256Hex(location).slice(0, 16)}-`;
 const numberOf = (id: string) => Number(/-(\d+)$/.exec(id)?.[1] ?? 0);
+
+/** @throws SluiceError `COORDINATOR_LIVES` if a job of the run is not that of this call. */
+function assertSame(job: RayJob | undefined, digest: string): void {
+  if (!job || job.metadata?.digest === digest) return;
+  const detail = `ray ${job.submission_id}, with another job or other flags`;
+  throw new SluiceError("COORDINATOR_LIVES", detail);
+}
 
 function submissionOf(
   job: JobSpec,
