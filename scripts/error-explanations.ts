@@ -182,6 +182,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The cluster at `ray.address` (default: `RAY_ADDRESS`, else the cluster of this machine) does not answer. Nothing was planned.",
   RAY_SETUP_FAILED:
     "Ray could not prepare its nodes: `ray.runtimeEnv` cannot be built there, or nodes lack Sluice and `ray.software` is `installed`.",
+  RAY_JOB_FAILED:
+    "The cluster took the job, and it ended before its coordinator could say why: Ray could not prepare it or start it, or it was stopped from elsewhere.",
   RAY_BRIDGE_DIED:
     "The process between this one and the cluster has ended: it was killed, or Ray ended it because the head of the cluster is gone. Answers that were journaled are kept.",
   CLUSTER_FULL:

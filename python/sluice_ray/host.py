@@ -95,6 +95,9 @@ class Host:
             "SLUICE_RAY_ACTOR": context.get_actor_id() or "",
             "SLUICE_RAY_NODE": address,
         }
+        if environment.get("SLUICE_RAY_FILES"):
+            # Ray unpacks what came with the job on each node, in a place of its own.
+            environment["SLUICE_RAY_FILES"] = os.path.join(os.getcwd(), "files")
         try:
             node = await asyncio.to_thread(find_node, start["nodes"])
             if node is None:

@@ -35,7 +35,7 @@ export async function openScheduled(
   const job = (await leadingCoordinator(storage))?.job ?? plan.job;
   const { backend } = job;
   const context = backendContext(surroundings, dependencies.logger);
-  const { scheduled } = openBackends(context).of({ backend });
+  const { scheduled } = openBackends(context).of(job);
   return {
     ...{ location, dependencies, backend, scheduled },
     submitted: async () => ({

@@ -1,3 +1,4 @@
+import type { DelegatedCall, OpenBackend } from "../backends/context.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunLocation } from "../run/directory/locate.ts";
 import type { Preparation } from "../run/dispatch/backend.ts";
@@ -26,10 +27,11 @@ export interface RetryStart extends Pick<RunRetryOptions, "where" | "reread" | "
   location: RunLocation;
 }
 
+const noFlags = { overwrite: false, fork: false, extend: false };
+
 /** What every run needs, from the command line and from programs. */
-export interface StartOptions
-  extends Preparation,
-    Pick<RunJobOptions, "backendOf" | "onEvent" | "isDetached"> {
+export interface StartOptions extends Preparation, Pick<RunJobOptions, "onEvent" | "isDetached"> {
+  backendOf(job: JobSpec): OpenBackend;
   dependencies: RunDependencies;
 }
 
@@ -50,16 +52,27 @@ export async function startRun(
 ): Promise<RunResult | undefined> {
   const { backendOf, dependencies, onEvent, signal, isDetached = false } = options;
   const carrying = { backendOf, onEvent, signal, isDetached, preparation: options };
+  const elsewhere = (
+    job: JobSpec,
+    flags: Pick<DelegatedCall, "overwrite" | "fork" | "extend"> = noFlags,
+  ) => {
+    const { install } = options;
+    const call = { dependencies, install, onEvent, signal, isDetached, ...flags };
+    return backendOf(job).delegate?.(job, call);
+  };
   if (start.kind === "job") {
-    const { job, overwrite, fork } = start;
+    const { job, overwrite, fork, extend } = start;
+    const delegated = elsewhere(job, { overwrite, fork, extend });
+    if (delegated) return await delegated;
     const { runJob } = await import("../run/run-job.ts");
-    const run = start.extend ? (await import("../run/retry/extend-run.ts")).runExtended : runJob;
+    const run = extend ? (await import("../run/retry/extend-run.ts")).runExtended : runJob;
     return await run(job, dependencies, { ...carrying, overwrite, fork });
   }
   const { location } = start;
   if (start.kind === "resume") {
     const { resumeRun } = await import("../run/resume-run.ts");
-    return await resumeRun(location, dependencies, { ...carrying, change: start.change });
+    const { change } = start;
+    return await resumeRun(location, dependencies, { ...carrying, change, elsewhere });
   }
   const { runRetry } = await import("../run/retry/run-retry.ts");
   const { where, reread, change } = start;

@@ -1,7 +1,9 @@
 import type { EngineContext } from "../engines/engine.ts";
 import type { Logger } from "../foundation/logger.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
 import type { Backend } from "../run/dispatch/backend.ts";
 import type { JobSpec } from "../run/job/schema.ts";
+import type { RunJobOptions, RunResult } from "../run/run-job.ts";
 import type { LogOptions, Rendered, ShareState, SubmittedRun } from "./joining/scheduler.ts";
 
 /** Node.js for machines that have none of the right version, as pip installs it. */
@@ -34,8 +36,37 @@ export interface OpenBackend extends Backend {
   startAhead(job?: JobSpec): void;
   /** Ends what was started ahead and not used. */
   close(): void;
+  /**
+   * Present if a coordinator elsewhere plans and seals: it carries out the job, and this process
+   * follows it.
+   *
+   * @throws SluiceError what prevents a start, there or here.
+   */
+  delegate?(job: JobSpec, call: DelegatedCall): Promise<RunResult>;
   /** Present if the work can continue when this process has ended. */
   scheduled?: ScheduledWork;
+}
+
+/** What a coordinator elsewhere, and this process that follows it, are told of a call. */
+export interface DelegatedCall
+  extends Pick<RunJobOptions, "overwrite" | "fork" | "onEvent" | "signal"> {
+  dependencies: RunDependencies;
+  extend: boolean;
+  install: boolean;
+  isDetached: boolean;
+}
+
+/**
+ * The dashboard of a job's Ray cluster, if that is how the job names the cluster: then this process
+ * is outside of it. Undefined in the coordinator that was submitted from there.
+ */
+export function rayDashboard(
+  { ray }: { readonly ray?: { readonly address?: string | undefined } | undefined },
+  environment: Environment,
+): string | undefined {
+  const address = ray?.address ?? environment.RAY_ADDRESS;
+  const isOutside = environment.SLUICE_RAY_JOB === undefined;
+  return isOutside && /^https?:/i.test(address ?? "") ? address : undefined;
 }
 
 /** A backend's door to work that a scheduler carries out, whichever process asks. */

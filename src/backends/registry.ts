@@ -1,18 +1,31 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { oneOf } from "../foundation/suggest.ts";
 import type { JobSpec } from "../run/job/schema.ts";
-import type { BackendContext, OpenBackend } from "./context.ts";
+import { type BackendContext, type OpenBackend, rayDashboard } from "./context.ts";
 import { openLocal } from "./local/open.ts";
 
 export { engineSteps } from "./local/engine-steps.ts";
 export { openInside, openWorkers, thisMachine, workerEnvironment } from "./local/open.ts";
 
+/** What of a job says where it runs. */
+export type NamingJob = Pick<Partial<JobSpec>, "ray"> & { readonly backend: string };
+
 /** Every backend, by its name in a job. Their code is loaded with the first job that names them. */
 const backends: {
-  readonly [Name in JobSpec["backend"]]: (context: BackendContext) => OpenBackend;
+  readonly [Name in JobSpec["backend"]]: (context: BackendContext, job: NamingJob) => OpenBackend;
 } = {
   local: openLocal,
-  ray: (context) => later("ray", async () => (await import("./ray/open.ts")).openRay(context)),
+  ray(context, job) {
+    const dashboard = rayDashboard(job, context.environment);
+    if (dashboard === undefined) {
+      return later("ray", async () => (await import("./ray/open.ts")).openRay(context));
+    }
+    const open = async () => (await import("./ray/outside.ts")).openRayOutside(context, dashboard);
+    return {
+      ...scheduledLater("ray", open),
+      delegate: async (...given) => (await open()).delegate!(...given),
+    };
+  },
   slurm: (context) =>
     scheduledLater("slurm", async () => (await import("./slurm/open.ts")).openSlurm(context)),
   kubernetes: (context) =>
@@ -66,7 +79,7 @@ function scheduledLater(name: string, load: Load): OpenBackend {
 /** The backends of one call, each opened when a job first names it. */
 export interface OpenBackends {
   /** The backend of a job. @throws SluiceError `JOB_INVALID` if there is none of that name. */
-  of(job: { readonly backend: string }): OpenBackend;
+  of(job: NamingJob): OpenBackend;
   /** Ends what was started ahead and not used. */
   close(): void;
 }
@@ -80,14 +93,16 @@ export interface OpenBackends {
  */
 export function openBackends(context: BackendContext): OpenBackends {
   const opened = new Map<string, OpenBackend>();
-  const open = (name: string) => {
-    const known: Readonly<Record<string, (context: BackendContext) => OpenBackend>> = backends;
-    if (Object.hasOwn(known, name)) return known[name]!(context);
+  const open = (job: NamingJob) => {
+    const known: Readonly<Record<string, (typeof backends)["local"]>> = backends;
+    const { backend: name } = job;
+    if (Object.hasOwn(known, name)) return known[name]!(context, job);
     throw new SluiceError("JOB_INVALID", oneOf(name, Object.keys(known)), { field: "backend" });
   };
   return {
-    of({ backend: name }) {
-      const backend = opened.get(name) ?? open(name);
+    of(job) {
+      const name = [job.backend, rayDashboard(job, context.environment)].join(" ");
+      const backend = opened.get(name) ?? open(job);
       opened.set(name, backend);
       return backend;
     },

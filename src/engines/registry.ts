@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { SamplingParameters, TooLongPolicy } from "../foundation/inference.ts";
 import { commandDescription } from "./command/description.ts";
 import type { Engine, EngineContext } from "./engine.ts";
@@ -67,7 +69,19 @@ export function answeredApis<Options extends ModelOptions>(
  */
 export async function openEngine(options: ModelOptions, context: EngineContext): Promise<Engine> {
   const description = describeEngine(options);
-  return openedEngine(await description.open(options, context), description);
+  const here = withSentFiles(options, context.environment.SLUICE_RAY_FILES);
+  return openedEngine(await description.open(here, context), description);
+}
+
+/** The options with modules that came with the job where they are on this machine. */
+function withSentFiles(options: ModelOptions, folder: string | undefined): ModelOptions {
+  if (!folder) return options;
+  return (
+    describeEngine(options).withAbsolutePaths?.(options, (path) => {
+      const sent = join(folder, path);
+      return existsSync(sent) ? sent : path;
+    }) ?? options
+  );
 }
 
 /**

@@ -408,6 +408,11 @@ export const errorTable = Object.freeze({
     "nodes of the Ray cluster cannot be set up for workers",
     "mend what it names, or install sluice-ray in the image of the nodes: see docs/backend-ray.md",
   ),
+  RAY_JOB_FAILED: run(
+    engineUnavailable,
+    "the Ray job of the coordinator ended before it began",
+    "mend what Ray says; the log of the job is in its dashboard",
+  ),
   RAY_BRIDGE_DIED: run(
     resumable,
     "the connection to the Ray cluster has ended, and all workers with it",

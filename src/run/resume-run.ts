@@ -15,6 +15,8 @@ export interface ResumeOptions
   extends Omit<RunJobOptions, "skipsInputCheck" | "overwrite" | "fork"> {
   /** Changes how the run continues; default: as before. */
   change?(stored: JobSpec): Promise<JobSpec>;
+  /** Carries out a job whose coordinator is elsewhere; undefined if it is here. */
+  elsewhere?(job: JobSpec): Promise<RunResult> | undefined;
 }
 
 /**
@@ -26,7 +28,7 @@ export interface ResumeOptions
 export async function resumeRun(
   location: RunLocation,
   dependencies: RunDependencies,
-  { change = async (job) => job, ...options }: ResumeOptions,
+  { change = async (job) => job, elsewhere, ...options }: ResumeOptions,
 ): Promise<RunResult> {
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
@@ -35,6 +37,8 @@ export async function resumeRun(
     if (retried) return retried;
   }
   const job = await change(await jobOfRun(storage, plan, location));
+  const delegated = elsewhere?.(job);
+  if (delegated) return await delegated;
   // The input of a sealed run is not read again, so it may be gone.
   const skipsInputCheck = (await readManifest(storage)) !== undefined;
   if (!skipsInputCheck) assertLoadable(job, "run that program again: it goes on where it stopped");

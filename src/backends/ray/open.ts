@@ -88,7 +88,9 @@ export function openRay(context: BackendContext): OpenBackend {
 
 async function connect(job: JobSpec, context: BackendContext) {
   const { environment, logger, executable } = context;
-  const { address, software = "auto", runtimeEnv = {}, ...ray } = job.ray ?? {};
+  const { address: given, software = "auto", runtimeEnv = {}, ...ray } = job.ray ?? {};
+  // In a job that was submitted from outside, Ray says where the cluster is.
+  const address = environment.SLUICE_RAY_JOB === undefined ? given : undefined;
   const { python = defaultPython, maxSilenceMs = defaultSilenceMs } = ray;
   const { homeDirectory } = await context.engineContext(environment, logger);
   const folder = fileURLToPath(packageFile("python"));
@@ -128,7 +130,8 @@ const namesFile = /_(FILE|PATH|HOME|CACHE|BUNDLE|APPLICATION_CREDENTIALS)$/;
 /** The environment that workers get besides that of their node. */
 function passedOn(job: JobSpec, environment: Environment): Record<string, string> {
   const keys = describeEngine(job.model).sendsKeys?.(job.model) ?? [];
-  const named = new Set([...keys.map(({ variable }) => variable), ...Object.keys(job.env)]);
+  const keyNames = keys.map(({ variable }) => variable);
+  const named = new Set([...keyNames, ...Object.keys(job.env), "SLUICE_RAY_FILES"]);
   const own = workerEnvironment(environment, {
     ...storeVariables(job.store ?? {}, environment),
     ...job.env,

@@ -43,19 +43,17 @@ async function resume(run: string, options: CallFlags, io: CliIo): Promise<void>
     ]);
     const change = async (stored: JobSpec) =>
       options.set ? await changedJob(stored, {}, options.set) : stored;
-    const { scheduled = undefined, name = "" } = isChanged ? {} : backends.of(stored);
+    const backend = isChanged ? undefined : backends.of(stored);
+    const { scheduled, delegate, name = "" } = backend ?? {};
     const ended = await untilSignal(
       io,
       progress.logger,
-      (signal, listen) =>
-        startRun(
-          { kind: "resume", location, change },
-          startOptions(
-            { ...options, backendOf: backends.of, dependencies, signal },
-            progress,
-            listen,
-          ),
-        ),
+      (signal, listen) => {
+        if (delegate) listen();
+        const call = { ...options, backendOf: backends.of, dependencies, signal };
+        const start = { kind: "resume", location, change } as const;
+        return startRun(start, startOptions(call, progress, listen));
+      },
       scheduled && interruptionOf({ name }, progress.logger),
     );
     progress.close();

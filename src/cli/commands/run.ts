@@ -175,11 +175,14 @@ async function carryOut(
   return untilSignal(
     io,
     progress.logger,
-    (signal, listen) =>
-      startRun(
+    (signal, listen) => {
+      // The job goes on elsewhere from its submission on.
+      if (backend.delegate) listen();
+      return startRun(
         { kind: "job", job, overwrite, fork, extend },
         startOptions({ ...options, dependencies, signal, isDetached }, progress, listen),
-      ),
+      );
+    },
     backend.scheduled && interruptionOf(backend, progress.logger),
   );
 }

@@ -133,12 +133,12 @@ function withPaths(
 }
 
 async function identifiedStage(stage: StageOptions, describe: Describe): Promise<StageOptions> {
-  const { module, model } = stage;
+  const { module, moduleSha256, model } = stage;
   const inner = model as ModelOptions | undefined;
   const identified = inner && (await describe(inner).identified?.(inner));
   return {
     ...stage,
-    ...(module !== undefined && { moduleSha256: await moduleDigest(module) }),
+    ...(module !== undefined && { moduleSha256: await moduleDigest(module, moduleSha256) }),
     ...(identified && { model: identified }),
     ...(givesAnyRows(stage) && { batchRows: wholeBatchRows(stage) }),
   };

@@ -22,12 +22,15 @@ export async function loadStageCode(stage: StageOptions): Promise<unknown> {
 
 /**
  * SHA-256 of a module's file.
+ *
+ * @param known the result where the file is missing: then it is where the workers are.
  * @throws SluiceError `STAGE_UNUSABLE` if it cannot be read.
  */
-export async function moduleDigest(module: string): Promise<string> {
+export async function moduleDigest(module: string, known?: string): Promise<string> {
   try {
     return sha256Hex(await readFile(module));
   } catch (thrown) {
+    if (known !== undefined) return known;
     throw unusable(module, (thrown as Error).message, thrown);
   }
 }

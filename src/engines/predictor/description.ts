@@ -50,10 +50,12 @@ export const predictorDescription: EngineDescription<PredictorModelOptions> = {
   }),
 };
 
-async function moduleSha256({ module }: PredictorModelOptions): Promise<string> {
+async function moduleSha256({ module, ...known }: PredictorModelOptions): Promise<string> {
   try {
     return sha256Hex(await readFile(module));
   } catch (thrown) {
+    // It is where the workers are, and each of them compares it.
+    if (known.moduleSha256 !== undefined) return known.moduleSha256;
     const { message } = thrown as Error;
     throw new SluiceError("PREDICTOR_UNUSABLE", `${basename(module)}: ${message}`, {
       file: module,

@@ -524,7 +524,9 @@ export interface JobPrices {
 
 /** Settings of `backend: ray`. */
 export interface JobRay {
-  /** Head of the cluster, such as head:6379; default: RAY_ADDRESS, else this machine's. */
+  /**
+   * Head, such as head:6379, or its dashboard: http://head:8265; default: RAY_ADDRESS, else here.
+   */
   address?: string | undefined;
   /** A Python with the package `ray`; default: python3. */
   python?: string | undefined;

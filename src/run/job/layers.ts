@@ -17,6 +17,8 @@ export const reservedVariables: readonly string[] = Object.freeze([
   "SLUICE_DEVICE",
   "SLUICE_FLEETS",
   "SLUICE_INSIDE_IMAGE",
+  "SLUICE_RAY_JOB",
+  "SLUICE_RAY_FILES",
 ]);
 
 /**

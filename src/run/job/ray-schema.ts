@@ -5,11 +5,13 @@ import { atLeastOne, oneLine } from "../../foundation/setting.ts";
 export const rayOptions = z.strictObject({
   address: oneLine
     .refine(
-      (address) => !/^[a-z]+:\/\//i.test(address),
-      "must be HOST:PORT of the head, as head:6379: neither its dashboard nor Ray's client will do",
+      (address) => /^(?![a-z]+:\/\/)|^https?:\/\/[^/@?#]+(\/[^@?#]*)?$/i.test(address),
+      "must be HOST:PORT of the head, or http://HOST:8265 of its dashboard; no other will do",
     )
     .optional()
-    .describe("Head of the cluster, such as head:6379; default: RAY_ADDRESS, else this machine's"),
+    .describe(
+      "Head, such as head:6379, or its dashboard: http://head:8265; default: RAY_ADDRESS, else here",
+    ),
   python: oneLine.optional().describe("A Python with the package `ray`; default: python3"),
   strategy: z
     .enum(["SPREAD", "PACK"])

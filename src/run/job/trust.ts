@@ -66,7 +66,7 @@ interface Placed extends Trusted {
 }
 
 /** Keys that extend what a job may do, if they are in a job file. */
-const widening = ["allow", "store.endpoint", "env", "apiKeyEnv"] as const;
+const widening = ["allow", "store.endpoint", "env", "apiKeyEnv", "ray.address"] as const;
 
 /**
  * Values that a caller who does not trust the job file must give with flags or variables.
@@ -75,11 +75,12 @@ const widening = ["allow", "store.endpoint", "env", "apiKeyEnv"] as const;
  * @returns keys with their faults.
  */
 export function widenedProblems(file: JsonObject): [key: string, message: string][] {
-  const { allow, store, env, model } = file;
+  const { allow, store, env, model, ray } = file;
   const given: Record<(typeof widening)[number], boolean> = {
     allow: allow !== undefined,
     "store.endpoint": isJsonObject(store) && store.endpoint !== undefined,
     env: env !== undefined,
+    "ray.address": isJsonObject(ray) && ray.address !== undefined,
     apiKeyEnv: hasKey(model ?? null, "apiKeyEnv"),
   };
   return widening.flatMap((name): [string, string][] => {

@@ -142,7 +142,10 @@ describe("keys of backend ray", () => {
     expect(refusal({ workers: { min: 3, max: 2 } })).toEqual([
       "workers.min: it is above workers.max, which is 2",
     ]);
-    for (const address of ["http://head:8265", "ray://head:10001"]) {
+    for (const address of ["http://head:8265", "https://ray.example/team/", "head:6379"]) {
+      expect(refusal({ ray: { address } })).toBeUndefined();
+    }
+    for (const address of ["http://me:pw@head:8265", "http://head/?a=b", "ray://head:10001"]) {
       expect(refusal({ ray: { address } })![0]).toMatch(/^ray.address: must be HOST:PORT/);
     }
     expect(refusal({ trust: "data", ray: { python: "/evil", runtimeEnv: {} } })).toEqual([

@@ -46,6 +46,7 @@ describe("a job file that is not trusted", () => {
     [small("output: /tmp/elsewhere"), "output.path"],
     [small("cache: ~/answers"), "cache.path"],
     [small("preparedDir: ../prepared"), "preparedDir"],
+    [small("backend: ray\nray: { address: http://h:8265 }"), "ray.address"],
     [withModel("{ engine: llama, name: ../secret.gguf }"), "model.name"],
   ])("says nothing of its own reach: %#", async (text, named) => {
     const environment = { HOME: "/home/me", MY_KEY: "k", A_KEY: "k" };

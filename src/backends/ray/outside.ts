@@ -1,0 +1,377 @@
+import { sleep, systemClock } from "../../foundation/clock.ts";
+import { asSluiceError, errorFromRecord, SluiceError } from "../../foundation/errors.ts";
+import { digestOf, sha256Hex } from "../../foundation/hashing.ts";
+import { sortableId } from "../../foundation/ids.ts";
+import type { JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import { systemRandom } from "../../foundation/random.ts";
+import { leadingCoordinator, requestCancel } from "../../run/coordinate/coordinator.ts";
+import { runContext } from "../../run/dependencies.ts";
+import { locateRun } from "../../run/directory/locate.ts";
+import { runStorage } from "../../run/directory/run-storage.ts";
+import { attachRun } from "../../run/follow/attach-run.ts";
+import { RunFollower } from "../../run/follow/run-follower.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
+import { identifiedJob } from "../../run/plan/identified-job.ts";
+import { readPlan } from "../../run/plan/plan.ts";
+import { placesOf, type RunResult, stopped } from "../../run/run-job.ts";
+import type { RunSummary } from "../../run/status/events.ts";
+import { recordSubmission, submissionsTo } from "../../run/submissions.ts";
+import {
+  type BackendContext,
+  type DelegatedCall,
+  nodePackage,
+  type OpenBackend,
+} from "../context.ts";
+import { wholeLog, writeLogs } from "../joining/logs.ts";
+import { assertSeen } from "../joining/places.ts";
+import { isActive, type ShareState, type SubmittedRun } from "../joining/scheduler.ts";
+import { quoted } from "../joining/worker-script.ts";
+import { packJob } from "./job-package.ts";
+import { type RayJob, RayJobsClient, type RaySubmission } from "./jobs-client.ts";
+
+const lookIntervalMs = 500;
+/** A job that waits longer for its start is worth a word. */
+const maxQuietMs = 10_000;
+/** Time for a job to end once its run has. */
+const maxEndMs = limits.maxLeaveMs;
+const sharedHint =
+  "use s3://bucket/out; if all nodes and this machine mount the folder at this path, set ray.shared: true";
+
+/**
+ * A Ray cluster as seen from outside, by the address of its dashboard: the coordinator runs there
+ * as a Ray job, and the run directory shows here what it does.
+ */
+export function openRayOutside({ environment }: BackendContext, address: string): OpenBackend {
+  const client = new RayJobsClient({
+    ...{ address, environment, clock: systemClock, random: systemRandom },
+  });
+  const refuse = async () => {
+    throw new SluiceError("UNSUPPORTED", "this from outside of a Ray cluster", {
+      hint: "call it on a node of the cluster, with --set ray.address=auto",
+    });
+  };
+  return {
+    name: "ray",
+    startAhead() {},
+    close() {},
+    check: async () => {},
+    prepare: refuse,
+    workersFor: async ({ workers }) => ({ workers: workers.max ?? 1, notices: [] }),
+    run: refuse,
+    delegate: (job, call) => new OutsideCall(client, job, call).carryOut(),
+    scheduled: {
+      async render(job, location) {
+        const { name } = await packJob(job);
+        const sent = submissionOf(job, location, 1, `gcs://${name}`, []);
+        const command = ["curl", "--data", "@ray-job.json", `${address}/api/jobs/`];
+        return { text: `${JSON.stringify(sent, undefined, 2)}\n`, file: "ray-job.json", command };
+      },
+      async look(run) {
+        try {
+          return (await jobsOf(client, run)).map(stateOf);
+        } catch (error) {
+          // If the head is gone, the heartbeats in the run directory say who works.
+          if (asSluiceError(error).code === "RAY_UNREACHABLE") return [];
+          throw error;
+        }
+      },
+      async cancel(run, untilLeft) {
+        const active = (await jobsOf(client, run)).filter((job) => isActive(stateOf(job)));
+        if (active.length > 0) await untilLeft();
+        for (const { submission_id: id } of active) await endJob(client, id!);
+        return active.length;
+      },
+      logs: (run, options) =>
+        writeLogs(options, systemClock, async () => {
+          const jobs = options.share ? [] : await jobsOf(client, run);
+          return jobs.map(({ submission_id: id }) =>
+            wholeLog(id!, async () => (await client.logs(id!)) ?? ""),
+          );
+        }),
+    },
+  };
+}
+
+/** One call of `sluice run` that a coordinator on the cluster carries out. */
+class OutsideCall {
+  readonly #client: RayJobsClient;
+  readonly #job: JobSpec;
+  readonly #call: DelegatedCall;
+
+  constructor(client: RayJobsClient, job: JobSpec, call: DelegatedCall) {
+    this.#client = client;
+    this.#job = job;
+    this.#call = call;
+  }
+
+  async carryOut(): Promise<RunResult> {
+    const { signal, fork, isDetached } = this.#call;
+    if (fork) {
+      const hint = "name another --output: this machine does not plan the run";
+      throw new SluiceError("UNSUPPORTED", "--fork from outside of a Ray cluster", { hint });
+    }
+    assertSeen(this.#job, () => this.#job.ray?.shared ?? false, sharedHint);
+    const { id, sent, before } = await this.#begin();
+    let hasLed = false;
+    try {
+      const leader = await this.#untilLed(id, before);
+      if (leader === undefined) return await this.#endOf(id);
+      hasLed = true;
+      await this.#record(id, leader, sent);
+      if (isDetached) return await this.#left();
+      return await this.#endOf(id, await this.#follow(id));
+    } catch (error) {
+      if (!signal.aborted || error !== signal.reason) throw error;
+      if (asSluiceError(error).code !== "RUN_DETACHED") return await this.#stop(id, before);
+      if (hasLed) return await this.#left();
+      throw error;
+    }
+  }
+
+  #follow(id: string): Promise<RunResult> {
+    const { dependencies, onEvent, signal } = this.#call;
+    const countPlaced = async () => (isActive(stateOf(await this.#client.job(id))) ? 1 : 0);
+    return attachRun(this.#location, dependencies, {
+      ...{ onEvent, signal },
+      // If the head is gone, the heartbeats in the run directory say who works.
+      countPlaced: () => countPlaced().catch(() => 0),
+    });
+  }
+
+  get #location() {
+    return locateRun(this.#job.output.path);
+  }
+
+  /** Opened anew each time: another run may take the directory. */
+  #storage() {
+    return runStorage(this.#call.dependencies.openStorage(this.#location.directory));
+  }
+
+  /** Submits the job, unless it is there. */
+  async #begin() {
+    const { overwrite, extend, install, signal } = this.#call;
+    const { directory } = this.#location;
+    const flags = Object.entries({ overwrite, extend, "no-install": !install });
+    const words = flags.flatMap(([flag, isSet]) => (isSet ? [`--${flag}`] : []));
+    const job = await identifiedJob(this.#job);
+    const digest = digestOf([job, words]);
+    const jobs = await jobsOf(this.#client, { location: directory });
+    const live = jobs.findLast((job) => isActive(stateOf(job)));
+    if (live) {
+      const id = live.submission_id!;
+      assertSame(live, digest);
+      this.#notice(`the job is there already, as ray ${id}: nothing is submitted`);
+      return { id, sent: live, before: undefined };
+    }
+    const before = (await leadingCoordinator(this.#storage()))?.id;
+    const { name, archive } = await packJob(job);
+    const uri = await this.#client.upload(name, archive);
+    const number = 1 + Math.max(0, ...jobs.map(({ submission_id: id }) => numberOf(id!)));
+    const sent = submissionOf(job, directory, number, uri, words);
+    sent.metadata.digest = digest;
+    signal.throwIfAborted();
+    await this.#client.submit(sent);
+    // Another client may have taken the id at the same moment.
+    assertSame(await this.#client.job(sent.submission_id), digest);
+    this.#notice(`the coordinator is submitted as ray ${sent.submission_id}`);
+    return { id: sent.submission_id, sent, before };
+  }
+
+  /** The coordinator of this job; undefined if the job ends without. */
+  async #untilLed(id: string, before: string | undefined): Promise<string | undefined> {
+    const { signal } = this.#call;
+    const startMs = systemClock.monotonic();
+    for (let told = ""; ; ) {
+      const found = await this.#leader(before);
+      if (found !== undefined) return found;
+      const { state, reason = "" } = stateOf(await this.#client.job(id));
+      if (!isActive({ state })) return await this.#leader(before);
+      const isLate = systemClock.monotonic() - startMs > maxQuietMs;
+      if (isLate && state === "pending" && reason !== told) {
+        this.#notice(`ray ${id} waits: ${reason}`);
+        told = reason;
+      }
+      await sleep(systemClock, lookIntervalMs, signal);
+    }
+  }
+
+  /** Undefined while the one before leads. */
+  async #leader(before: string | undefined): Promise<string | undefined> {
+    const found = (await leadingCoordinator(this.#storage()))?.id;
+    return found === before ? undefined : found;
+  }
+
+  async #record(id: string, coordinator: string, sent: object): Promise<void> {
+    const storage = this.#storage();
+    if ((await submissionsTo(storage, "ray")).some((each) => each.id === id)) return;
+    await recordSubmission(storage, {
+      ...{ scheduler: "ray", id, takers: 1, shares: "0", generation: 1, coordinator },
+      submittedAt: new Date(systemClock.now()).toISOString(),
+      sent: JSON.stringify(sent),
+    });
+  }
+
+  /** How the run stands when this process leaves it. */
+  async #left(): Promise<RunResult> {
+    const { dependencies, onEvent } = this.#call;
+    const storage = this.#storage();
+    const plan = await readPlan(storage);
+    const { clock } = dependencies;
+    const follower = new RunFollower({ storage, plan, clock, hasCoordinators: true, onEvent });
+    const end = await follower.end([], new SluiceError("RUN_DETACHED"));
+    const context = runContext(this.#location, plan, dependencies, "", storage);
+    const places = placesOf(this.#location, plan.generation);
+    return await stopped(context, end, { ...places, resumedRows: 0, runTimeSec: 0 });
+  }
+
+  /** Stops the coordinator, which has time to write what it has. */
+  async #stop(id: string, before: string | undefined): Promise<RunResult> {
+    const { dependencies, signal } = this.#call;
+    const { clock, random } = dependencies;
+    const hasLed = (await this.#leader(before)) !== undefined;
+    if (hasLed) await requestCancel(this.#storage(), sortableId(clock, random));
+    else await this.#client.stop(id);
+    try {
+      return await this.#endOf(id);
+    } catch {
+      throw signal.reason;
+    }
+  }
+
+  /**
+   * The coordinator's own summary and exit code.
+   *
+   * @param followed what the run directory says: it counts if the coordinator could not end.
+   *   Undefined if the coordinator did not lead.
+   */
+  async #endOf(id: string, followed?: RunResult): Promise<RunResult> {
+    try {
+      const job = await endJob(this.#client, id);
+      const { summary, error } = endIn((await this.#client.logs(id)) ?? "");
+      const exitCode = job?.driver_exit_code ?? error?.exitCode;
+      if (summary && exitCode !== undefined) {
+        const stop = summary.sealed ? undefined : error;
+        const wasSealed = summary.sealed && !followed;
+        return { summary, exitCode, wasSealed, ...(stop && { error: stop }) };
+      }
+      const why = `ray ${id}: ${stateOf(job).reason}`;
+      if (followed?.error?.code === "WORKERS_GONE") {
+        const hint = `sluice logs ${this.#location.directory} says more; the same command continues`;
+        return { ...followed, error: new SluiceError("WORKERS_GONE", why, { hint }) };
+      }
+      if (followed) return followed;
+      throw error ?? new SluiceError("RAY_JOB_FAILED", why);
+    } catch (error) {
+      if (followed) return followed;
+      throw error;
+    }
+  }
+
+  #notice(message: string): void {
+    this.#call.onEvent({ type: "notice", message });
+  }
+}
+
+const idPrefix = (location: string) => `sluice-${sha256Hex(location).slice(0, 16)}-`;
+const numberOf = (id: string) => Number(/-(\d+)$/.exec(id)?.[1] ?? 0);
+
+/** @throws SluiceError `COORDINATOR_LIVES` if a job of the run is not that of this call. */
+function assertSame(job: RayJob | undefined, digest: string): void {
+  if (!job || job.metadata?.digest === digest) return;
+  const detail = `ray ${job.submission_id}, with another job or other flags`;
+  throw new SluiceError("COORDINATOR_LIVES", detail);
+}
+
+function submissionOf(
+  job: JobSpec,
+  location: string,
+  number: number,
+  workingDirectory: string,
+  flags: readonly string[],
+): RaySubmission {
+  const id = `${idPrefix(location)}${number}`;
+  const { python = "python3", software } = job.ray ?? {};
+  const program =
+    software === "installed"
+      ? ["-m", "sluice_ray.node"]
+      : ["python/sluice_ray/node.py", "--fetch-node", nodePackage];
+  const words = [python, ...program, "run", "job.json", "--quiet", ...flags].map(quoted).join(" ");
+  return {
+    submission_id: id,
+    // Nothing secret: whoever sees the dashboard sees this.
+    entrypoint: `SLUICE_RAY_JOB=${id} SLUICE_RAY_FILES="$PWD/files" exec ${words}`,
+    runtime_env: { working_dir: workingDirectory },
+    metadata: { sluice: location },
+  };
+}
+
+/** The jobs of a run that the cluster remembers, in order. */
+async function jobsOf(
+  client: RayJobsClient,
+  { location }: Pick<SubmittedRun, "location">,
+): Promise<RayJob[]> {
+  const jobs = await client.jobs();
+  return jobs
+    .filter(({ submission_id: id }) => id?.startsWith(idPrefix(location)))
+    .sort((a, b) => numberOf(a.submission_id!) - numberOf(b.submission_id!));
+}
+
+const states = {
+  PENDING: "pending",
+  RUNNING: "running",
+  STOPPED: "canceled",
+  SUCCEEDED: "successful",
+  FAILED: "failed",
+} as const;
+
+function stateOf(job: RayJob | undefined): ShareState {
+  const id = job?.submission_id ?? "";
+  const node = job?.driver_info?.node_ip_address;
+  return {
+    ...{ submission: id, share: 0, id, state: job ? states[job.status] : "failed" },
+    reason:
+      job?.message?.trim().split(/\n|, last available logs/)[0] ?? "Ray does not know it any more",
+    ...(node && { node }),
+    ...(typeof job?.driver_exit_code === "number" && { exitCode: job.driver_exit_code }),
+  };
+}
+
+/** Waits for the end of a job; one that takes too long is stopped. */
+async function endJob(client: RayJobsClient, id: string): Promise<RayJob | undefined> {
+  const startMs = systemClock.monotonic();
+  for (let isStopped = false; ; ) {
+    const job = await client.job(id);
+    if (!isActive(stateOf(job))) return job;
+    const tookMs = systemClock.monotonic() - startMs;
+    if (tookMs > maxEndMs && !isStopped) {
+      isStopped = true;
+      await client.stop(id);
+    }
+    if (tookMs > 2 * maxEndMs) return job;
+    await sleep(systemClock, lookIntervalMs);
+  }
+}
+
+/** The last words of a coordinator in a log, between lines of Ray. */
+function endIn(log: string): { summary?: RunSummary; error?: SluiceError } {
+  const lines = log.split("\n");
+  const at = lines.findLastIndex((line) => /^error [A-Z_]+: /.test(line));
+  const [, code = "", message = ""] = /^error ([A-Z_]+): (.*)$/.exec(lines[at] ?? "") ?? [];
+  const hint = /^ {2}hint: (.*)$/.exec(lines[at + 1] ?? "")?.[1];
+  const error = errorFromRecord({ code, message, hint } as never);
+  return { ...summaryIn(lines), ...(code !== "" && { error }) };
+}
+
+function summaryIn(lines: readonly string[]): { summary?: RunSummary } {
+  for (const line of lines.toReversed()) {
+    if (!line.startsWith('{"status":')) continue;
+    try {
+      const summary = JSON.parse(line) as JsonObject;
+      if (summary.run_id !== undefined) return { summary: summary as unknown as RunSummary };
+    } catch {
+      // It is of somebody else.
+    }
+  }
+  return {};
+}
