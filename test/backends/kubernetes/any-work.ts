@@ -65,6 +65,7 @@ const options: fc.Arbitrary<Options> = fc.record(
     queue: label,
     priorityClass: fc.constantFrom("system-cluster-critical", "system-node-critical"),
     serviceAccount: name,
+    user: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
     imagePullSecrets: fc.uniqueArray(name, { maxLength: 2 }),
     nodeSelector: labels,
     tolerations: fc.array(toleration, { maxLength: 3 }),

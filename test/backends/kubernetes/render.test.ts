@@ -52,6 +52,7 @@ describe("renderIndexedJob", () => {
           queue: "gpus",
           priorityClass: "low",
           serviceAccount: "batch",
+          user: 1000,
           imagePullSecrets: ["registry"],
           nodeSelector: { "cloud/gpu": "l40s" },
           tolerations: [{ key: "nvidia.com/gpu", operator: "Exists", effect: "NoSchedule" }],
