@@ -4,7 +4,7 @@ import { parse } from "yaml";
 import { yamlText } from "../../src/backends/joining/yaml-text.ts";
 
 const texts = [
-  ...["yes", "on", "y", "N", "Off", "null", "~", "<<", "=", "1_000", "0b11", "0B1", "0o17", "0X1F"],
+  ...["yes", "on", "y", "N", "Off", "null", "~", "=", "1_000", "0b11", "0B1", "0o17", "0X1F"],
   ...[
     "-0o17",
     "0777",
