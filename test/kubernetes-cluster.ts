@@ -90,8 +90,9 @@ export class KubernetesCluster {
   /** Output of `kubectl`. */
   async kubectl(...args: string[]): Promise<string> {
     const env = { ...process.env, ...this.environment };
+    const options = { env, maxBuffer: 64 * 2 ** 20 };
     // Not in turn with this process, which plays the machines meanwhile.
-    return (await promisify(execFile)(kubernetesProgram("kubectl"), args, { env })).stdout;
+    return (await promisify(execFile)(kubernetesProgram("kubectl"), args, options)).stdout;
   }
 
   /** Processes of containers on a node, by the names of their pods. */
