@@ -18,7 +18,7 @@ export function missingOpenapi(): string | undefined {
 
 /**
  * Fetches the OpenAPI documents of two versions of Kubernetes for the tests, once, out of its
- * published sources: some seconds and 38 MB; needs Go. Tests with them skip where they are not there.
+ * published sources: some seconds and 38 MB; needs Go. Tests skip where they are not there.
  */
 export default function fetchOpenapi(): void {
   if (missingOpenapi() === undefined || spawnSync("go", ["version"]).status !== 0) return;
