@@ -25,6 +25,7 @@ interface Pod {
   metadata: {
     name: string;
     namespace: string;
+    labels?: Record<string, string>;
     annotations?: Record<string, string>;
     deletionTimestamp?: string;
     deletionGracePeriodSeconds?: number;
@@ -69,6 +70,7 @@ export class KubernetesCluster {
   #port = 0;
   #isStopped = false;
   #loop: Promise<void> = Promise.resolve();
+  #fault: unknown;
 
   static async start(nodes: readonly string[] = ["n1", "n2"]): Promise<KubernetesCluster> {
     const cluster = new KubernetesCluster();
@@ -122,6 +124,7 @@ export class KubernetesCluster {
   async until(holds: () => boolean | Promise<boolean>, limitMs = 60_000): Promise<void> {
     const endMs = Date.now() + limitMs;
     while (!(await holds())) {
+      if (this.#fault !== undefined) throw this.#fault;
       if (Date.now() > endMs) {
         const pods = await this.kubectl("get", "jobs,pods", "-A", "-o", "wide");
         throw new Error(`waited ${limitMs} ms for ${holds}\n${pods}`);
@@ -140,6 +143,7 @@ export class KubernetesCluster {
     for (const daemon of living) daemon.kill("SIGKILL");
     await Promise.all(living.map((daemon) => once(daemon, "exit")));
     rmSync(this.directory, { recursive: true, force: true });
+    if (this.#fault !== undefined) throw this.#fault;
   }
 
   async #begin(nodes: readonly string[]): Promise<void> {
@@ -157,7 +161,9 @@ export class KubernetesCluster {
     await this.#serveLogs();
     for (const node of nodes) await this.#addNode(node);
     await this.until(() => this.#call("GET", "/api/v1/namespaces/default").then(isOk));
-    this.#loop = this.#playMachines();
+    this.#loop = this.#playMachines().catch((fault) => {
+      this.#fault = fault;
+    });
   }
 
   #startStore(client: number, peer: number): void {
@@ -202,15 +208,15 @@ export class KubernetesCluster {
   }
 
   #writeConfigs(): void {
-    for (const of of [token, strangerToken]) {
+    for (const held of [token, strangerToken]) {
       const server = `https://127.0.0.1:${this.#port}`;
       const config = {
         clusters: [{ name: "c", cluster: { server, "insecure-skip-tls-verify": true } }],
-        users: [{ name: "u", user: { token: of } }],
+        users: [{ name: "u", user: { token: held } }],
         contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
         "current-context": "x",
       };
-      writeFileSync(this.#config(of), JSON.stringify(config));
+      writeFileSync(this.#config(held), JSON.stringify(config));
     }
   }
 
@@ -349,8 +355,12 @@ export class KubernetesCluster {
   }
 
   async #valueOf({ fieldRef, secretKeyRef }: ValueFrom, metadata: Pod["metadata"]) {
-    const annotation = /^metadata\.annotations\['(.*)'\]$/.exec(fieldRef?.fieldPath ?? "")?.[1];
-    if (annotation !== undefined) return metadata.annotations?.[annotation] ?? "";
+    if (fieldRef) {
+      const [, kind, field] = /^metadata\.(labels|annotations)\['(.*)'\]$/.exec(
+        fieldRef.fieldPath,
+      )!;
+      return metadata[kind as "labels" | "annotations"]![field!]!;
+    }
     const { name, key } = secretKeyRef!;
     const path = `/api/v1/namespaces/${metadata.namespace}/secrets/${name}`;
     const { data } = JSON.parse((await this.#call("GET", path)).text);
