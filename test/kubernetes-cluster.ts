@@ -312,6 +312,7 @@ export class KubernetesCluster {
       return undefined;
     }
     await this.#call("POST", `/api/v1/namespaces/${namespace}/pods/${name}/binding`, {
+      metadata: { name },
       target: { kind: "Node", name: node },
     });
     return node;
@@ -344,9 +345,10 @@ export class KubernetesCluster {
     const stdio = ["ignore", log, log] as const;
     const child = spawn(program!, args, { env: environment, detached: true, stdio: [...stdio] });
     closeSync(log);
+    const ended = once(child, "exit");
     this.#pods.set(key, { node, child });
     await tell("Running", { running: { startedAt: new Date().toISOString() } }, true);
-    void once(child, "exit").then(async ([code]) => {
+    void ended.then(async ([code]) => {
       const exitCode = code ?? 137;
       if (this.#isStopped || !this.#nodes.has(node)) return;
       const terminated = { exitCode, reason: exitCode === 0 ? "Completed" : "Error" };
@@ -377,15 +379,25 @@ export class KubernetesCluster {
     body?: object,
   ): Promise<{ code: number; text: string }> {
     const type = method === "PATCH" ? "application/strategic-merge-patch+json" : "application/json";
+    const sent = body === undefined ? "" : JSON.stringify(body);
     const asked = request({
       ...{ method, path, host: "127.0.0.1", port: this.#port, rejectUnauthorized: false },
-      headers: { authorization: `Bearer ${token}`, "content-type": type },
+      headers: {
+        authorization: `Bearer ${token}`,
+        "content-type": type,
+        // Node says none of a DELETE, whose body would be read as the next request.
+        "content-length": Buffer.byteLength(sent),
+      },
     });
-    asked.end(body && JSON.stringify(body));
+    asked.end(sent);
     const [reply] = await once(asked, "response");
     const chunks: Buffer[] = [];
     for await (const chunk of reply) chunks.push(chunk);
-    return { code: reply.statusCode, text: Buffer.concat(chunks).toString() };
+    const [code, text] = [reply.statusCode, Buffer.concat(chunks).toString()];
+    // What is gone meanwhile is nobody's fault.
+    if (code >= 400 && code < 500 && code !== 404 && code !== 409)
+      throw new Error(`${method} ${path}: ${code} ${text}`);
+    return { code, text };
   }
 }
 
