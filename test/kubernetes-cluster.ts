@@ -248,6 +248,8 @@ export class KubernetesCluster {
         to.end(existsSync(log) ? readFileSync(log) : "");
       },
     );
+    // The API server keeps connections, which may close under its next question.
+    this.#kubelet.keepAliveTimeout = 0;
     this.#kubelet.listen(0, "127.0.0.1");
     await once(this.#kubelet, "listening");
   }

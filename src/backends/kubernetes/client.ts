@@ -89,11 +89,16 @@ export class KubernetesClient implements Omit<Scheduler, "name" | "render" | "ch
     );
   }
 
-  /** Empty where the container has not begun. */
-  #logOf(pod: string): Promise<string> {
+  /** Empty if the container has not begun, or the pod is gone. */
+  async #logOf(pod: string): Promise<string> {
     const [namespace, name] = pod.split("/");
-    const about = ["--container", containerName];
-    return this.#kubectl("logs", name!, ...place(namespace!), ...about).catch(() => "");
+    const about = [...place(namespace!), "--container", containerName];
+    try {
+      return await this.#kubectl("logs", name!, ...about);
+    } catch (thrown) {
+      if (/waiting to start|NotFound/.test((thrown as Error).message)) return "";
+      throw thrown;
+    }
   }
 
   #kubectl(...args: string[]): Promise<string> {

@@ -6,7 +6,7 @@ type Options = NonNullable<JobInput["kubernetes"]>;
 
 const label = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
 const name = fc.array(label, { minLength: 1, maxLength: 3 }).map((labels) => labels.join("."));
-const key = fc.stringMatching(/^[-\w.]{0,60}\w$/);
+const key = fc.stringMatching(/^\w[-\w.]{0,60}$/);
 const variable = fc.stringMatching(/^[A-Za-z_]\w{0,20}$/);
 /** Texts that some readers of YAML take for something else, and any others. */
 const text = fc.oneof(
