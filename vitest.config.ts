@@ -19,6 +19,9 @@ const slurm = "./scripts/slurm.ts";
 /** Makes a Python with Ray for the tests of its backend where it is not there. */
 const ray = "./scripts/ray.ts";
 
+/** Fetches the OpenAPI of Kubernetes for the tests of manifests where it is not there, if Go can. */
+const kubernetesOpenapi = "./scripts/kubernetes-openapi.ts";
+
 /** Packs and installs the package, which tests that start programs start. */
 const packed = "./test/packed-package.ts";
 
@@ -82,7 +85,7 @@ export default defineConfig({
         name: "unit",
         // Whatever folder a test is put into, it runs; those with peers by `npm run test:peers`.
         include: ["test/!(meta|simulation|integration|peers)/**/*.test.ts"],
-        setup: [s3Server],
+        setup: [s3Server, kubernetesOpenapi],
         isolate: false,
         timeoutMs: 20_000,
       }),

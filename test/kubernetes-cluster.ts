@@ -25,6 +25,7 @@ interface Pod {
   metadata: {
     name: string;
     namespace: string;
+    labels?: Record<string, string>;
     annotations?: Record<string, string>;
     deletionTimestamp?: string;
     deletionGracePeriodSeconds?: number;
@@ -69,6 +70,7 @@ export class KubernetesCluster {
   #port = 0;
   #isStopped = false;
   #loop: Promise<void> = Promise.resolve();
+  #fault: unknown;
 
   static async start(nodes: readonly string[] = ["n1", "n2"]): Promise<KubernetesCluster> {
     const cluster = new KubernetesCluster();
@@ -90,8 +92,9 @@ export class KubernetesCluster {
   /** Output of `kubectl`. */
   async kubectl(...args: string[]): Promise<string> {
     const env = { ...process.env, ...this.environment };
+    const options = { env, maxBuffer: 64 * 2 ** 20 };
     // Not in turn with this process, which plays the machines meanwhile.
-    return (await promisify(execFile)(kubernetesProgram("kubectl"), args, { env })).stdout;
+    return (await promisify(execFile)(kubernetesProgram("kubectl"), args, options)).stdout;
   }
 
   /** Processes of containers on a node, by the names of their pods. */
@@ -121,6 +124,7 @@ export class KubernetesCluster {
   async until(holds: () => boolean | Promise<boolean>, limitMs = 60_000): Promise<void> {
     const endMs = Date.now() + limitMs;
     while (!(await holds())) {
+      if (this.#fault !== undefined) throw this.#fault;
       if (Date.now() > endMs) {
         const pods = await this.kubectl("get", "jobs,pods", "-A", "-o", "wide");
         throw new Error(`waited ${limitMs} ms for ${holds}\n${pods}`);
@@ -139,6 +143,7 @@ export class KubernetesCluster {
     for (const daemon of living) daemon.kill("SIGKILL");
     await Promise.all(living.map((daemon) => once(daemon, "exit")));
     rmSync(this.directory, { recursive: true, force: true });
+    if (this.#fault !== undefined) throw this.#fault;
   }
 
   async #begin(nodes: readonly string[]): Promise<void> {
@@ -156,7 +161,9 @@ export class KubernetesCluster {
     await this.#serveLogs();
     for (const node of nodes) await this.#addNode(node);
     await this.until(() => this.#call("GET", "/api/v1/namespaces/default").then(isOk));
-    this.#loop = this.#playMachines();
+    this.#loop = this.#playMachines().catch((fault) => {
+      this.#fault = fault;
+    });
   }
 
   #startStore(client: number, peer: number): void {
@@ -201,15 +208,15 @@ export class KubernetesCluster {
   }
 
   #writeConfigs(): void {
-    for (const of of [token, strangerToken]) {
+    for (const held of [token, strangerToken]) {
       const server = `https://127.0.0.1:${this.#port}`;
       const config = {
         clusters: [{ name: "c", cluster: { server, "insecure-skip-tls-verify": true } }],
-        users: [{ name: "u", user: { token: of } }],
+        users: [{ name: "u", user: { token: held } }],
         contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
         "current-context": "x",
       };
-      writeFileSync(this.#config(of), JSON.stringify(config));
+      writeFileSync(this.#config(held), JSON.stringify(config));
     }
   }
 
@@ -241,6 +248,8 @@ export class KubernetesCluster {
         to.end(existsSync(log) ? readFileSync(log) : "");
       },
     );
+    // The API server keeps connections, which may close under its next question.
+    this.#kubelet.keepAliveTimeout = 0;
     this.#kubelet.listen(0, "127.0.0.1");
     await once(this.#kubelet, "listening");
   }
@@ -305,6 +314,7 @@ export class KubernetesCluster {
       return undefined;
     }
     await this.#call("POST", `/api/v1/namespaces/${namespace}/pods/${name}/binding`, {
+      metadata: { name },
       target: { kind: "Node", name: node },
     });
     return node;
@@ -337,9 +347,10 @@ export class KubernetesCluster {
     const stdio = ["ignore", log, log] as const;
     const child = spawn(program!, args, { env: environment, detached: true, stdio: [...stdio] });
     closeSync(log);
+    const ended = once(child, "exit");
     this.#pods.set(key, { node, child });
     await tell("Running", { running: { startedAt: new Date().toISOString() } }, true);
-    void once(child, "exit").then(async ([code]) => {
+    void ended.then(async ([code]) => {
       const exitCode = code ?? 137;
       if (this.#isStopped || !this.#nodes.has(node)) return;
       const terminated = { exitCode, reason: exitCode === 0 ? "Completed" : "Error" };
@@ -348,8 +359,12 @@ export class KubernetesCluster {
   }
 
   async #valueOf({ fieldRef, secretKeyRef }: ValueFrom, metadata: Pod["metadata"]) {
-    const annotation = /^metadata\.annotations\['(.*)'\]$/.exec(fieldRef?.fieldPath ?? "")?.[1];
-    if (annotation !== undefined) return metadata.annotations?.[annotation] ?? "";
+    if (fieldRef) {
+      const [, kind, field] = /^metadata\.(labels|annotations)\['(.*)'\]$/.exec(
+        fieldRef.fieldPath,
+      )!;
+      return metadata[kind as "labels" | "annotations"]![field!]!;
+    }
     const { name, key } = secretKeyRef!;
     const path = `/api/v1/namespaces/${metadata.namespace}/secrets/${name}`;
     const { data } = JSON.parse((await this.#call("GET", path)).text);
@@ -366,15 +381,25 @@ export class KubernetesCluster {
     body?: object,
   ): Promise<{ code: number; text: string }> {
     const type = method === "PATCH" ? "application/strategic-merge-patch+json" : "application/json";
+    const sent = body === undefined ? "" : JSON.stringify(body);
     const asked = request({
       ...{ method, path, host: "127.0.0.1", port: this.#port, rejectUnauthorized: false },
-      headers: { authorization: `Bearer ${token}`, "content-type": type },
+      headers: {
+        authorization: `Bearer ${token}`,
+        "content-type": type,
+        // Node says none of a DELETE, whose body would be read as the next request.
+        "content-length": Buffer.byteLength(sent),
+      },
     });
-    asked.end(body && JSON.stringify(body));
+    asked.end(sent);
     const [reply] = await once(asked, "response");
     const chunks: Buffer[] = [];
     for await (const chunk of reply) chunks.push(chunk);
-    return { code: reply.statusCode, text: Buffer.concat(chunks).toString() };
+    const [code, text] = [reply.statusCode, Buffer.concat(chunks).toString()];
+    // What is gone meanwhile is nobody's fault.
+    if (code >= 400 && code < 500 && code !== 404 && code !== 409)
+      throw new Error(`${method} ${path}: ${code} ${text}`);
+    return { code, text };
   }
 }
 

@@ -19,7 +19,7 @@ const users: Record<string, RegExp> = {
   papaparse: /^src\/(data\/formats\/csv|backends\/sky\/)/,
   picomatch: /^src\/data\//,
   undici: /^src\/(foundation\/(remote|proxy|interim)-|engines\/(openai|models)\/|data\/sources)/,
-  yaml: /^src\/(run\/job|cli|backends\/(kubernetes|sky))\//,
+  yaml: /^src\/(run\/job|cli|backends\/joining)\//,
   yauzl: /^src\/engines\/models\//,
   zod: /(^src\/(foundation\/setting|dataset\/\w+)|options|schema|records?|plan|\/job\/[^/]+)\.ts$/,
 };

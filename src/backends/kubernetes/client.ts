@@ -4,7 +4,7 @@ import { wholeLog, writeLogs } from "../joining/logs.ts";
 import { type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
 import type { LogOptions, Rendered, Scheduler, SubmittedRun } from "../joining/scheduler.ts";
 import { containerName, runLabel, runLabelOf } from "./render.ts";
-import { type KubernetesWorker, parseWorkers } from "./states.ts";
+import { type KubernetesWorker, parseRefusals, parseWorkers } from "./states.ts";
 
 export interface KubernetesClientOptions {
   environment: Environment;
@@ -27,18 +27,18 @@ export class KubernetesClient implements Omit<Scheduler, "name" | "render" | "ch
     return 10_000;
   }
 
-  /** @throws SluiceError where the caller may not start jobs in a namespace. */
-  async assertMayCreate(namespace: string | undefined): Promise<void> {
-    const place = namespace === undefined ? [] : ["--namespace", namespace];
-    await this.#kubectl("auth", "can-i", "create", "jobs", "--quiet", ...place);
+  /** @throws SluiceError in the cluster's words if it would refuse a job; nothing is created. */
+  async assertAccepted(rendered: Rendered): Promise<void> {
+    await this.#create(rendered, "--dry-run=server");
   }
 
   async submit(rendered: Rendered): Promise<string> {
-    const text = await withSentFile(rendered, (path) =>
-      this.#kubectl("create", "-f", path, "-o", "json"),
-    );
-    const { metadata } = JSON.parse(text);
+    const { metadata } = JSON.parse(await this.#create(rendered, "-o", "json"));
     return `${metadata.namespace}/${metadata.name}`;
+  }
+
+  #create(rendered: Rendered, ...more: string[]): Promise<string> {
+    return withSentFile(rendered, (path) => this.#kubectl("create", "-f", path, ...more));
   }
 
   /** Those in the namespaces of recorded jobs, and in the one that the job names. */
@@ -53,7 +53,23 @@ export class KubernetesClient implements Omit<Scheduler, "name" | "render" | "ch
     const texts = await Promise.all(
       wheres.map((where) => this.#kubectl("get", ...about, ...where)),
     );
-    return texts.flatMap(parseWorkers);
+    const workers = texts.flatMap(parseWorkers);
+    await this.#explain(workers);
+    return workers;
+  }
+
+  /** Says why workers have no pods, if that was refused. */
+  async #explain(workers: readonly KubernetesWorker[]): Promise<void> {
+    const silent = workers.filter(
+      ({ state, pod, reason }) => state === "pending" && pod === undefined && reason === undefined,
+    );
+    const about = ["--field-selector", "reason=FailedCreate,involvedObject.kind=Job", "-o", "json"];
+    for (const namespace of byNamespace(silent.map(({ submission }) => submission)).keys()) {
+      // Who may not read events only lacks the reason.
+      const events = this.#kubectl("get", "events", ...about, ...place(namespace));
+      const refusals = parseRefusals(await events.catch(() => '{"items":[]}'));
+      for (const worker of silent) Object.assign(worker, refusals.get(worker.submission));
+    }
   }
 
   /** With time for workers to write: jobs stay until their pods are gone. */
@@ -73,11 +89,16 @@ export class KubernetesClient implements Omit<Scheduler, "name" | "render" | "ch
     );
   }
 
-  /** Empty where the container has not begun. */
-  #logOf(pod: string): Promise<string> {
+  /** Empty if the container has not begun, or the pod is gone. */
+  async #logOf(pod: string): Promise<string> {
     const [namespace, name] = pod.split("/");
-    const about = ["--container", containerName];
-    return this.#kubectl("logs", name!, ...place(namespace!), ...about).catch(() => "");
+    const about = [...place(namespace!), "--container", containerName];
+    try {
+      return await this.#kubectl("logs", name!, ...about);
+    } catch (thrown) {
+      if (/waiting to start|NotFound/.test((thrown as Error).message)) return "";
+      throw thrown;
+    }
   }
 
   #kubectl(...args: string[]): Promise<string> {

@@ -6,6 +6,9 @@ import { assertSeen } from "../joining/places.ts";
 import { KubernetesClient } from "./client.ts";
 import { renderIndexedJob } from "./render.ts";
 
+/** In the image of the workers. */
+const program = ["sluice"];
+
 /** Pods of a Kubernetes cluster, one a worker, as an Indexed Job. */
 export function openKubernetes({ environment }: BackendContext): OpenBackend {
   const client = new KubernetesClient({ environment, clock: systemClock });
@@ -15,7 +18,9 @@ export function openKubernetes({ environment }: BackendContext): OpenBackend {
       render: renderIndexedJob,
       async check(job) {
         assertSeen(job, (place) => isMounted(job, place), mountHint);
-        await client.assertMayCreate(job.kubernetes?.namespace);
+        const first = { generation: 1, takers: 1, shares: [0], program };
+        const rendered = await renderIndexedJob({ ...first, job, location: job.output.path });
+        await client.assertAccepted(rendered);
       },
       maxShares: () => client.maxShares(),
       submit: (rendered) => client.submit(rendered),
@@ -24,7 +29,7 @@ export function openKubernetes({ environment }: BackendContext): OpenBackend {
       logs: (run, options) => client.logs(run, options),
     },
     // Each worker checks and prepares its own machine before its first row.
-    { program: ["sluice"], check: async () => {}, prepare: async () => {} },
+    { program, check: async () => {}, prepare: async () => {} },
   );
 }
 

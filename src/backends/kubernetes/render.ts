@@ -7,6 +7,7 @@ import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { Rendered, ShareWork } from "../joining/scheduler.ts";
 import { workerScript } from "../joining/worker-script.ts";
+import { yamlText } from "../joining/yaml-text.ts";
 
 type Options = NonNullable<JobSpec["kubernetes"]>;
 type Volume = NonNullable<Options["volumes"]>[number];
@@ -36,7 +37,6 @@ export function runLabelOf(location: string): string {
 
 /** The Indexed Job of a run's workers. Fields are in the order in which people read them. */
 export async function renderIndexedJob(work: ShareWork): Promise<Rendered> {
-  const { stringify } = await import("yaml");
   const { job, location, shares } = work;
   const options = job.kubernetes!;
   const name = nameOf(job, location);
@@ -72,7 +72,7 @@ export async function renderIndexedJob(work: ShareWork): Promise<Rendered> {
     },
   };
   const file = `${name}.yaml`;
-  const text = stringify(manifest, { lineWidth: 0, aliasDuplicateObjects: false });
+  const text = await yamlText(manifest);
   return { text, file, command: ["kubectl", "create", "-f", file] };
 }
 
@@ -96,7 +96,7 @@ const failureRules = [
 ] as const;
 
 function podOf(work: ShareWork, options: Options) {
-  const { volumes = [], imagePullSecrets, tolerations } = options;
+  const { volumes = [], imagePullSecrets, tolerations, user } = options;
   return {
     restartPolicy: "Never",
     terminationGracePeriodSeconds: options.gracePeriodSeconds ?? defaultGraceSeconds,
@@ -105,10 +105,22 @@ function podOf(work: ShareWork, options: Options) {
     ...(imagePullSecrets && { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
     ...(options.nodeSelector && { nodeSelector: options.nodeSelector }),
     ...(tolerations && { tolerations }),
+    ...(user !== undefined && { securityContext: contextOf(user) }),
     containers: [containerOf(work, options)],
     ...(volumes.length > 0 && { volumes: volumes.map(volumeOf) }),
   };
 }
+
+/** With the container's own, what the Pod Security Standard "restricted" asks for. */
+const contextOf = (user: number) => ({
+  runAsNonRoot: true,
+  runAsUser: user,
+  runAsGroup: user,
+  // Volumes are made writable for that user.
+  fsGroup: user,
+  fsGroupChangePolicy: "OnRootMismatch",
+  seccompProfile: { type: "RuntimeDefault" },
+});
 
 function containerOf(work: ShareWork, options: Options) {
   const { env = {}, envFrom, volumes = [] } = options;
@@ -133,6 +145,9 @@ function containerOf(work: ShareWork, options: Options) {
       ),
     }),
     ...(Object.keys(resources).length > 0 && { resources }),
+    ...(options.user !== undefined && {
+      securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+    }),
     ...(volumes.length > 0 && {
       volumeMounts: volumes.map(({ path, subPath, readOnly }, at) => ({
         name: `volume-${at}`,

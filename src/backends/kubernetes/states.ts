@@ -59,6 +59,16 @@ interface ListedPod {
   };
 }
 
+/** What is read of `kubectl get events -o json`. */
+interface ListedEvents {
+  items: {
+    metadata: { namespace: string };
+    involvedObject: { name: string };
+    message: string;
+    lastTimestamp: string;
+  }[];
+}
+
 /** A worker, with the pod that is, or was last, its process. */
 export interface KubernetesWorker extends ShareState {
   pod: string | undefined;
@@ -74,6 +84,26 @@ export function parseWorkers(text: string): KubernetesWorker[] {
   const pods = newestPods(items.filter((item): item is ListedPod => item.kind === "Pod"));
   const jobs = items.filter((item): item is ListedJob => item.kind === "Job");
   return jobs.flatMap((job) => workersOf(job, pods));
+}
+
+/**
+ * Why pods of jobs could not be created: by a quota, an admission, or for what a namespace lacks.
+ *
+ * @param text the answer of `kubectl get events -o json` for events of that kind.
+ * @returns the newest reason of each job.
+ */
+export function parseRefusals(text: string): Map<string, Pick<ShareState, "reason" | "blockedBy">> {
+  const { items } = JSON.parse(text) as ListedEvents;
+  const inOrder = items.toSorted((a, b) => (a.lastTimestamp < b.lastTimestamp ? -1 : 1));
+  return new Map(
+    inOrder.map(({ metadata, involvedObject, message }) => {
+      // Each try names another pod.
+      const words = message.replace(/^Error creating: (pods "[^"]*" is )?/, "");
+      const blockedBy = words.includes("exceeded quota") ? ("room" as const) : ("start" as const);
+      const reason = `no pod can be created: ${words}`;
+      return [`${metadata.namespace}/${involvedObject.name}`, { reason, blockedBy }];
+    }),
+  );
 }
 
 /** By job and index. */
@@ -126,12 +156,11 @@ function openState(job: ListedJob, pod: ListedPod | undefined): State {
   if (isOver) return { ...facts(pod), state: "failed" };
   if (pod?.status.phase === "Pending") return waitingState(pod);
   // Its pod failed, and the next one comes after a growing wait; or it has none yet.
-  const reason = job.spec.suspend
-    ? "the job is suspended: its queue has not admitted it"
-    : undefined;
-  const before = pod && `started again after: ${howEnded(pod)}`;
-  const why = reason ?? before;
-  return { state: "pending", ...(why !== undefined && { reason: why }) };
+  if (job.spec.suspend) {
+    const reason = "the job is suspended: its queue has not admitted it";
+    return { state: "pending", reason, blockedBy: "room" };
+  }
+  return { state: "pending", ...(pod && { reason: `started again after: ${howEnded(pod)}` }) };
 }
 
 function waitingState({ status, spec }: ListedPod): State {

@@ -5,6 +5,7 @@ import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { Rendered, ShareWork } from "../joining/scheduler.ts";
 import { workerScript } from "../joining/worker-script.ts";
+import { yamlText } from "../joining/yaml-text.ts";
 import type { Offer } from "./offers.ts";
 
 type Options = NonNullable<JobSpec["sky"]>;
@@ -73,8 +74,7 @@ export function skyNameOf(location: string, name?: string): string {
 }
 
 async function taskText(task: object, offers: readonly Offer[]): Promise<string> {
-  const { stringify } = await import("yaml");
-  const text = stringify(task, { lineWidth: 0, aliasDuplicateObjects: false });
+  const text = await yamlText(task);
   const why = offers.map((offer) => `#   ${pricedOffer(offer)}\n`);
   return why.length === 0 ? text : `# Offers, the cheapest token first:\n${why.join("")}${text}`;
 }

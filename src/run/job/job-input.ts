@@ -592,6 +592,8 @@ export interface JobKubernetes {
   priorityClass?: string | undefined;
   /** Name of the pods' ServiceAccount. */
   serviceAccount?: string | undefined;
+  /** Number of the user of workers, without privileges; default: that of the image. */
+  user?: number | undefined;
   /** Secrets that open the image's registry. */
   imagePullSecrets?: string[] | undefined;
   /** Labels that a node must have. */

@@ -35,6 +35,12 @@ export const kubernetesOptions = z.strictObject({
   queue: name.optional().describe("Kueue's queue that admits the workers"),
   priorityClass: name.optional().describe("Name of the pods' PriorityClass"),
   serviceAccount: name.optional().describe("Name of the pods' ServiceAccount"),
+  user: z
+    .int()
+    .min(1)
+    .max(2 ** 31 - 1)
+    .optional()
+    .describe("Number of the user of workers, without privileges; default: that of the image"),
   imagePullSecrets: z.array(name).optional().describe("Secrets that open the image's registry"),
   nodeSelector: texts.optional().describe("Labels that a node must have"),
   tolerations: z
