@@ -36,6 +36,12 @@ interface NodeState {
   state: string;
 }
 
+/** An actor likewise. */
+interface ActorState {
+  state: string;
+  required_resources: Record<string, number>;
+}
+
 /** A private Ray cluster on 127.0.0.x: a head and further nodes, each a process group. */
 export class RayCluster {
   // Names of sockets are short.
@@ -135,6 +141,14 @@ export class RayCluster {
     if (!text.startsWith("{")) return [];
     const all = JSON.parse(text).data?.result?.result ?? [];
     return (all as NodeState[]).filter(({ state }) => state === "ALIVE");
+  }
+
+  /** What each living actor has booked, in the order of their starts. */
+  async booked(): Promise<Record<string, number>[]> {
+    const text = await get(`${this.dashboard}/api/v0/actors?detail=1`);
+    const actors = JSON.parse(text).data.result.result as ActorState[];
+    const alive = actors.filter(({ state }) => state === "ALIVE");
+    return alive.map(({ required_resources: booked }) => booked);
   }
 
   /** Output of one of Ray's commands. */
