@@ -100,6 +100,11 @@ export interface EngineDescription<Options> {
   notices?(options: Options, cores?: number): string[];
   /** Whether one worker has work for all cores of a machine. Default: a worker takes one core. */
   usesAllCores?: boolean;
+  /**
+   * Whether a worker holds rows that its engine has no room for yet, so that it never waits. Where
+   * a row may take hours, such a row would wait although another worker has room. Default: yes.
+   */
+  takesAhead?: boolean;
   /** Whether all workers use the same servers, so that more workers do not compute more. */
   isShared?: boolean;
   /** Programs and modules that it executes, by names for people. Default: none. */

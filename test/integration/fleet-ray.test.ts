@@ -85,11 +85,13 @@ describe("a fleet on Ray", () => {
     expect(await calls.call("verify", "fleets/far/runs/000001")).toMatchObject({ code: 0 });
   });
 
-  it("shares a GPU between programs that book half of one", async () => {
+  it("shares a GPU between programs that book half of one, and keeps none waiting", async () => {
     const me = person();
     await me.create(
       ...["half", "--count", "4", "--max-scale", "4", "--gpu", "l40s:0.5"],
-      ...shell("echo $SLUICE_RAY_NODE $CUDA_VISIBLE_DEVICES >> begun; until [ -e go ]; do sleep 0.1; done"),
+      ...shell(
+        "echo $SLUICE_RAY_NODE $CUDA_VISIBLE_DEVICES >> begun; until [ -e go ]; do sleep 0.1; done",
+      ),
     );
     await until(() => me.lines("begun").length === 4, "four programs");
     expect(await cluster.booked()).toMatchObject([
@@ -120,7 +122,12 @@ describe("a fleet on Ray", () => {
     });
     const tasks = await me.calls.tasks("tried");
     expect(tasks.map(({ state, resultCode }) => [state, resultCode])).toEqual([
-      ...[["successful", 0], ["failed", 3], ["failed", 137], ["failed", 139]],
+      ...[
+        ["successful", 0],
+        ["failed", 3],
+        ["failed", 137],
+        ["failed", 139],
+      ],
     ]);
     expect(tasks[1]!.cause).toContain("exit code 3; its last line: no such recipe");
     expect(me.lines("tries-1")).toHaveLength(3);
@@ -191,7 +198,12 @@ describe("a fleet on Ray", () => {
     const { runs } = await calls.get("lost");
     const driver = Number(/by process (\d+)/.exec(runs[0]!.reason!)![1]);
     process.kill(driver, "SIGKILL");
-    expect(await stillRunning(begun().map(([, pid]) => Number(pid)), 20_000)).toEqual([]);
+    expect(
+      await stillRunning(
+        begun().map(([, pid]) => Number(pid)),
+        20_000,
+      ),
+    ).toEqual([]);
     expect(await calls.get("lost")).toMatchObject({
       ...{ state: "failed", reason: "its process died", tasks: { running: 0, successful: 0 } },
     });

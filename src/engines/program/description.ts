@@ -10,6 +10,7 @@ export const programDescription: EngineDescription<ProgramModelOptions> = {
   support: () => fullSupport,
   keepsPrefixes: false,
   takesRows: true,
+  takesAhead: false,
   executes: ({ command }) => [
     command.length === 0 ? "the commands of the rows" : command.join(" "),
   ],

@@ -47,6 +47,8 @@ export interface DispatchOptions {
    * then refuses at once. Its errors end the run.
    */
   startWorker(index: number, unwanted: AbortSignal): Promise<WorkerHandle | RefusedStart>;
+  /** Whether workers hold tasks that their engine has no room for yet. Default: they do. */
+  takesAhead?: boolean | undefined;
   /** Lets workers go for which no task is left, before the run ends. Default: they stay. */
   releasesIdle?: boolean;
   /** Time for a worker to get ready; default `limits.workerReadyTimeoutMs`. */
@@ -163,8 +165,9 @@ export class Dispatcher {
     this.#options.startWorker(index, unwanted).then(
       (start) => {
         this.#starting--;
-        if (!("refused" in start)) this.#join(new DispatchedWorker(index, start));
-        else if (unwanted.aborted) this.#giveBack(index);
+        if (!("refused" in start)) {
+          this.#join(new DispatchedWorker(index, start, this.#options.takesAhead));
+        } else if (unwanted.aborted) this.#giveBack(index);
         else this.#awaitRoom(index, refusals + 1, start);
       },
       (error: unknown) => {

@@ -56,8 +56,11 @@ export class DispatchedWorker {
   hasStalled = false;
   #hasSpoken = false;
   #missedLooks = 0;
+  readonly #takesAhead: boolean;
 
-  constructor(index: number, handle: WorkerHandle) {
+  /** @param takesAhead whether it holds tasks that its engine has no room for yet. */
+  constructor(index: number, handle: WorkerHandle, takesAhead = true) {
+    this.#takesAhead = takesAhead;
     this.index = index;
     this.handle = handle;
     this.id = String(index);
@@ -78,12 +81,13 @@ export class DispatchedWorker {
   /** True if it should get another task. */
   get wantsTask(): boolean {
     if (this.leavesFor !== undefined || this.running.size >= limits.maxOpenTasks) return false;
-    let waiting = 0;
-    let ahead = 0;
+    let [waiting, inFlight, ahead] = [0, 0, 0];
     for (const task of this.running.values()) {
       waiting += task.waiting;
+      inFlight += task.inFlight;
       if (task.waiting > 0 && task.inFlight === 0) ahead++;
     }
+    if (!this.#takesAhead) return waiting + inFlight < this.capacity;
     return waiting < this.capacity || (waiting < this.rowsAhead && ahead < limits.maxTasksAhead);
   }
 

@@ -14,13 +14,15 @@ export function dispatcherOf(
   options: Pick<DispatchOptions, "releasesIdle"> = {},
 ): Dispatcher {
   const { context, job } = run;
+  const { readyTimeoutMs, takesAhead } = describeEngine(job.model);
   return new Dispatcher({
     tasks: run.tasks,
     rowsOf: run.rowsOf,
     workers: run.workers,
     startWorker,
     ...options,
-    readyTimeoutMs: describeEngine(job.model).readyTimeoutMs?.(job.model),
+    readyTimeoutMs: readyTimeoutMs?.(job.model),
+    takesAhead,
     maxSilenceMs: job.workers.maxSilenceMs,
     clock: context.clock,
     random: context.random,

@@ -1,4 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
+import { describeEngine } from "../../engines/registry.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
@@ -165,6 +166,7 @@ async function dispatch(
       tasks: signal.aborted ? own.tasks : await takeMore(),
       rowsOf: (task) => rows.of(task),
       ...{ takeMore, workers: 1, clock, random, signal },
+      takesAhead: describeEngine(plan.job.model).takesAhead,
       startWorker: () => startWorker(plan, location.directory, logger, indexOf(options)),
       maxSilenceMs: plan.job.workers.maxSilenceMs,
       maxTaskRetries: plan.job.tasks.maxRetries,

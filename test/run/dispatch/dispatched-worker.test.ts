@@ -39,6 +39,18 @@ describe("DispatchedWorker", () => {
     expect(many.wantsTask).toBe(false);
   });
 
+  it("wants one only for a place that is free, where none may wait", () => {
+    const worker = (waiting: number, inFlight: number) => {
+      const one = new DispatchedWorker(0, {} as WorkerHandle, false);
+      one.noteWanted({ capacity: 2, rowsAhead: 100 });
+      one.running.set(0, { ...newRunning(newTask(0), waiting), inFlight });
+      return one.wantsTask;
+    };
+    expect([worker(0, 1), worker(1, 0), worker(1, 1), worker(0, 2)]).toEqual([
+      ...[true, true, false, false],
+    ]);
+  });
+
   it("wants no more than it may hold open", () => {
     const done = { waiting: 0, inFlight: 0 };
     expect(workerWith(...Array.from({ length: limits.maxOpenTasks }, () => done)).wantsTask).toBe(
