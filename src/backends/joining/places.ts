@@ -10,10 +10,16 @@ export function localPlaces(job: JobSpec): [field: string, place: string][] {
     ...job.input.map(({ path }, at): [string, string] => [`input.${at}.path`, fixedFolder(path)]),
     ["cache.path", job.cache?.path],
     ["preparedDir", job.preparedDir],
+    ...mountsOf(job),
   ];
   return places.filter(
     (each): each is [string, string] => each[1] !== undefined && schemeOf(each[1]) === undefined,
   );
+}
+
+function mountsOf({ model }: JobSpec): [string, string][] {
+  if (model.engine !== "program") return [];
+  return model.mounts.map(({ location }, at) => [`model.mounts.${at}.location`, location]);
 }
 
 /**

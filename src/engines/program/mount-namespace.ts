@@ -13,7 +13,7 @@ import { runCommand, type Spawn } from "../../foundation/subprocess.ts";
  */
 const script = `
 fail() { echo "$1" >&2; exit 125; }
-root=$1 directory=$2; shift 2
+root=$1 directory=$(cd "$2" && pwd) || exit 125; shift 2
 mount -t tmpfs -o mode=755 tmpfs "$root" || exit 125
 for entry in /* /.[!.]*; do
   if [ -L "$entry" ]; then cp -P "$entry" "$root$entry"

@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import type { Json } from "../../foundation/json.ts";
 import { type LeashedProcess, startLeashed } from "../../foundation/leashed-process.ts";
 import { assignedDevices } from "../devices.ts";
@@ -32,24 +33,36 @@ export async function openStarter(
     const runtime = await findContainerRuntime(image, environment);
     return containerStarter({ ...options, image }, context, runtime);
   }
-  if (mounts.length === 0) return plainStarter(options, context, undefined);
+  const directory = await directoryHere(options, context);
+  if (mounts.length === 0) return plainStarter(options, context, { directory });
   const namespace = await openMountNamespace(
     mounts.map(({ path }) => path),
     environment,
   );
-  if (!("refused" in namespace)) return plainStarter(options, context, namespace);
+  if (!("refused" in namespace)) return plainStarter(options, context, { directory, namespace });
   const names = mounts.map(({ path }) => `$${mountVariable(path)}`).join(", ");
   const detail = `this machine permits no mounts (${namespace.refused})`;
   logger.log("warn", `${detail}: programs find them at ${names}, and not at their paths`);
-  return plainStarter(options, context, undefined);
+  return plainStarter(options, context, { directory });
+}
+
+/** The working directory of programs, or that of their worker on a machine that lacks it. */
+async function directoryHere(
+  { workingDirectory = "." }: ProgramModelOptions,
+  { logger }: EngineContext,
+): Promise<string> {
+  const facts = await stat(workingDirectory).catch(() => undefined);
+  if (facts?.isDirectory()) return workingDirectory;
+  const detail = `there is no folder ${workingDirectory} on this machine`;
+  logger.log("warn", `${detail}: programs start where their worker did`);
+  return ".";
 }
 
 function plainStarter(
   options: ProgramModelOptions,
   { clock, environment }: EngineContext,
-  namespace: MountNamespace | undefined,
+  { directory, namespace }: { directory: string; namespace?: MountNamespace },
 ): ProgramStarter {
-  const { workingDirectory = "." } = options;
   const isMounted = namespace !== undefined;
   const places: Record<string, Json> = { mounts: isMounted ? "paths" : "variables" };
   return {
@@ -57,16 +70,14 @@ function plainStarter(
     async start(task, mounts) {
       const words = [...task.cmds, ...task.args];
       const isBound = namespace && mounts.length > 0;
-      const [command = "", ...args] = isBound
-        ? namespace.command(words, workingDirectory, mounts)
-        : words;
+      const [command = "", ...args] = isBound ? namespace.command(words, directory, mounts) : words;
       const program = startLeashed(command, args, {
         environment: {
           ...environment,
           ...taskVariables(task, options),
           ...mountVariables(mounts, isMounted),
         },
-        workingDirectory,
+        workingDirectory: directory,
         clock,
       });
       program.stdin.end();

@@ -43,7 +43,7 @@ export const fleetSchema = z.strictObject({
     .optional(),
   gpu: z
     .string()
-    .regex(/^[\w.-]+(:\d+(\.\d+)?)?$/, "must be a family and a number, as l40s:1")
+    .regex(/^[\w.-]+(:\d+(\.\d+)?)?$/, "must be a kind and a number, as l40s:1, or a number")
     .optional(),
   retries: z.int().min(0).max(99).default(defaultRetries),
   timeout: z.union([z.string(), z.number()]).optional(),
@@ -121,7 +121,9 @@ export function mountOf(text: string, stores: Stores): StorePlace & { path: stri
 
 /** How many programs a worker runs side by side, and what each worker then needs. */
 export function bookings({ cpu, memory, gpu, maxScale }: FleetSpec) {
-  const [, family, amount = "1"] = /^(.*?)(?::([\d.]+))?$/.exec(gpu ?? "") ?? [];
+  // A number alone means any kind.
+  const text = gpu !== undefined && /^[\d.]+$/.test(gpu) ? `:${gpu}` : (gpu ?? "");
+  const [family = "", amount = "1"] = text.split(":");
   const share = gpu === undefined ? 1 : Number(amount);
   if (share <= 0 || (share > 1 && !Number.isInteger(share))) {
     throw new SluiceError("USAGE", `--gpu ${gpu}: a whole number, or a part below 1`);
@@ -137,7 +139,7 @@ export function bookings({ cpu, memory, gpu, maxScale }: FleetSpec) {
       max: Math.ceil(maxScale / instances),
       cpu: cpu * instances,
       ...(memory !== undefined && { memory: multiplied(memory, instances) }),
-      ...(gpu !== undefined && { gpu: `${family}:${Math.max(1, share)}` }),
+      ...(gpu !== undefined && { gpu: [family, Math.max(1, share)].filter(Boolean).join(":") }),
     },
   };
 }

@@ -21,6 +21,7 @@ import {
   type ReadCommand,
   rangeOf,
 } from "./commands.ts";
+import { backendKeys } from "./fleet-backend.ts";
 import {
   bookings,
   type FleetSpec,
@@ -149,8 +150,19 @@ export async function createFleet(
     // So that the same command can be given again, mended.
     if (isOurs) await deleteFleet(fleet, places).catch(() => {});
     else await fleet.storage.remove(batch.record.commands).catch(() => {});
-    throw error;
+    throw byFlags(error);
   }
+}
+
+/** An error about a place, by the flag that names it. */
+function byFlags(error: unknown): unknown {
+  if (!(error instanceof SluiceError) || error.code !== "DIRECTORY_NOT_SHARED") return error;
+  const { code, hint, message, place, cause } = error;
+  const { field = "" } = place;
+  const named = new SluiceError(code, "", { hint, cause });
+  const flag = field.startsWith("model.mounts.") ? "--data-store" : "--fleets";
+  named.message = message.replace(`field ${field}`, flag);
+  return named;
 }
 
 /** New commands of a fleet. */
@@ -290,7 +302,7 @@ function jobOfFleet(
   }));
   const job: JobInput = {
     ...(others as Partial<JobInput>),
-    ...broughtImage(facts, others),
+    ...backendKeys(spec, others),
     name: facts.name,
     input: { path: `${storage.location}/${record.commands}`, format: "jsonl" },
     model: {
@@ -306,38 +318,8 @@ function jobOfFleet(
     output: { path: fleet.location, field: "result" },
     workers,
     retries: { maxAttempts: facts.retries + 1 },
-    env: { ...spec.env, ...insideImage(facts, others) },
   };
   return jobFromValue(job, workingDirectory, userDirectory);
-}
-
-/** Backends whose workers run in the image, by their names, with the keys of their settings. */
-const bringers: Readonly<Record<string, "kubernetes" | "codeEngine">> = {
-  kubernetes: "kubernetes",
-  "code-engine": "codeEngine",
-};
-
-type ImageOfFleet = Pick<FleetRecord, "image" | "registrySecret">;
-
-const bringerOf = ({ backend }: JsonObject) =>
-  typeof backend === "string" ? bringers[backend] : undefined;
-
-/** The settings of a backend that starts workers in the fleet's image. */
-function broughtImage({ image, registrySecret }: ImageOfFleet, job: JsonObject): JsonObject {
-  const key = bringerOf(job);
-  if (key === undefined || image === undefined) return {};
-  const secret =
-    key === "kubernetes" ? { imagePullSecrets: [registrySecret ?? ""] } : { registrySecret };
-  const own = { image, ...(registrySecret !== undefined && secret), ...(job[key] as JsonObject) };
-  return { [key]: own as JsonObject };
-}
-
-/** Tells workers that they are in the image, so that they start no container. */
-function insideImage({ image }: ImageOfFleet, job: JsonObject): Record<string, string> {
-  const key = bringerOf(job);
-  if (key === undefined || image === undefined) return {};
-  const { image: own = image } = (job[key] ?? {}) as { image?: string };
-  return own === image ? { SLUICE_INSIDE_IMAGE: image } : {};
 }
 
 /**

@@ -1,7 +1,9 @@
 import type { z } from "zod";
+import type { codeEngineOptions } from "./code-engine-schema.ts";
 import { gpuRequest } from "./gpu-request.ts";
 import type { kubernetesOptions } from "./kubernetes-schema.ts";
 import type { skyOptions } from "./sky-schema.ts";
+import { filled, storedJob } from "./worker-variables.ts";
 
 type Problem = [key: string, message: string];
 
@@ -12,7 +14,8 @@ interface PlacedJob {
   slurm?: object | undefined;
   kubernetes?: z.output<typeof kubernetesOptions> | undefined;
   sky?: z.output<typeof skyOptions> | undefined;
-  codeEngine?: object | undefined;
+  codeEngine?: z.output<typeof codeEngineOptions> | undefined;
+  env: Readonly<Record<string, string | null>>;
 }
 
 /** Keys of backends by the names of these. */
@@ -47,7 +50,41 @@ export function backendProblems(job: PlacedJob): Problem[] {
   if (backend === "code-engine" && job.codeEngine === undefined) {
     problems.push(["codeEngine", "is missing: image, stateStore and subnetPool"]);
   }
+  problems.push(...variableProblems(job));
   return problems;
+}
+
+/** Variables of the caller that workers far away would lack: no process passes them on. */
+function variableProblems({ backend, env, kubernetes, sky, codeEngine }: PlacedJob): Problem[] {
+  const far: Readonly<Record<string, { given: object[]; isOpen?: unknown; cure: string }>> = {
+    kubernetes: {
+      given: [kubernetes?.env ?? {}],
+      isOpen: kubernetes?.envFrom,
+      cure: "a Secret has them: kubernetes.env: { NAME: { secret: …, key: … } }",
+    },
+    sky: {
+      given: [
+        sky?.envs ?? {},
+        Object.fromEntries((sky?.secrets ?? []).map((name) => [name, null])),
+      ],
+      cure: "SkyPilot passes them: sky.secrets: [NAME]",
+    },
+    "code-engine": {
+      given: [codeEngine?.envs ?? {}],
+      isOpen: codeEngine?.envFrom,
+      cure: "a secret of the project has them: codeEngine.envFrom: [SECRET]",
+    },
+  };
+  const place = far[backend];
+  if (place === undefined || place.isOpen !== undefined) return [];
+  return Object.entries(storedJob({ env }).env).flatMap(([key, value]) => {
+    const needed = value === null ? [key] : filled(value, {}).missing;
+    const lacked = needed.filter((name) => !place.given.some((them) => Object.hasOwn(them, name)));
+    return lacked.map((name): Problem => {
+      const cure = place.cure.replace("NAME", name);
+      return [`env.${key}`, `workers of backend ${backend} do not get ${name} from here; ${cure}`];
+    });
+  });
 }
 
 const volumeKinds = ["claim", "secret", "configMap", "hostPath", "emptyDir"] as const;

@@ -27,7 +27,8 @@ describe("bookings", () => {
       instances: 2,
       workers: { max: 4, cpu: 8, memory: "3G", gpu: "h100:1" },
     });
-    expect(bookingsOf({ gpu: "l40s:2" }).workers.gpu).toBe("l40s:2");
+    const gpus = ["l40s:2", "l40s", "2", "0.5"].map((gpu) => bookingsOf({ gpu }).workers.gpu);
+    expect(gpus).toEqual(["l40s:2", "l40s:1", "2", "1"]);
   });
 });
 

@@ -78,29 +78,4 @@ describe("a fleet", () => {
       { count: 8, min: 0, max: 7 },
     ]);
   });
-
-  it("has its image brought by a backend whose workers run in images", async () => {
-    const { create, planned } = fleetsIn(scratchFolder());
-    const spec = { count: 1, image: "example/tool:1", registrySecret: "pull", env: { A: "1" } };
-    await create({ ...spec, name: "a" }, { backend: "kubernetes" });
-    await create(
-      { ...spec, name: "b" },
-      { backend: "code-engine", codeEngine: { stateStore: "state", subnetPool: "pool" } },
-    );
-    await create(
-      { ...spec, name: "c" },
-      { backend: "kubernetes", kubernetes: { image: "example/own:2" } },
-    );
-    const [kubernetes, codeEngine, own] = planned;
-    expect(kubernetes).toMatchObject({
-      kubernetes: { image: "example/tool:1", imagePullSecrets: ["pull"] },
-      env: { A: "1", SLUICE_INSIDE_IMAGE: "example/tool:1" },
-    });
-    expect(codeEngine!.codeEngine).toMatchObject({
-      ...{ image: "example/tool:1", registrySecret: "pull", stateStore: "state" },
-    });
-    // Workers in another image start containers.
-    expect(own!.env).toEqual({ A: "1" });
-    expect(own!.kubernetes).toMatchObject({ image: "example/own:2", imagePullSecrets: ["pull"] });
-  });
 });

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { looksSecret } from "../../../engines/secrets.ts";
 import { SluiceError } from "../../../foundation/errors.ts";
 import type { JsonObject } from "../../../foundation/json.ts";
 import { textLogger } from "../../../foundation/logger.ts";
@@ -89,6 +90,7 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
     specOf(flags, io),
   ]);
   const logger = textLogger((line) => void io.stderr.write(line));
+  const driving = { ...io, environment: { ...io.environment, ...secretsIn(asked.spec) } };
   const { store } = asked.job as { store?: Parameters<typeof runDependencies>[2] };
   const dependencies: RunDependencies = runDependencies(io, logger, store);
   const { timeout } = asked.spec;
@@ -106,10 +108,18 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
   const { record, batches } = created;
   if (flags.json) await write(io, `${JSON.stringify(record)}\n`);
   else await tellNext(created, flags, io);
-  if (!flags.wait) return startDriver(created, batches[0]!, flags, io);
+  if (!flags.wait) return startDriver(created, batches[0]!, flags, driving);
   const { resumeFleet } = await import("./resume.ts");
   const { fleets } = flags;
-  await resumeFleet({ ...(fleets !== undefined && { fleets }), id: record.id }, io);
+  await resumeFleet({ ...(fleets !== undefined && { fleets }), id: record.id }, driving);
+}
+
+/** Values that no file keeps: the process that carries a fleet out gets them from this one. */
+function secretsIn({ env }: FleetSpec): Record<string, string> {
+  const given = Object.entries(env).filter(
+    (each): each is [string, string] => each[1] !== null && looksSecret(each[0], each[1]),
+  );
+  return Object.fromEntries(given);
 }
 
 async function tellNext(
