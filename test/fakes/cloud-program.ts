@@ -17,6 +17,8 @@ interface Started {
   index: string;
   /** The shell that starts the worker, again after failures. */
   pid: number;
+  /** The call that asked for it. */
+  words: string[];
   isCanceled?: boolean;
 }
 
@@ -56,7 +58,7 @@ function start(name: string, index: string, retries: number, command: string[], 
   });
   closeSync(log);
   child.unref();
-  const started: Started = { id, name, index, pid: child.pid! };
+  const started: Started = { id, name, index, pid: child.pid!, words };
   writeFileSync(file(id, "json"), JSON.stringify(started));
 }
 

@@ -1,8 +1,9 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { status as readStatus } from "../../src/api/inspect.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { type Cloud, clients, cloudClient } from "../cloud-client.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 import { sluiceProgram } from "../sluice-program.ts";
@@ -19,10 +20,6 @@ afterAll(() => {
   server?.stop();
 });
 
-type Cloud = "sky" | "code-engine";
-
-const clients = { sky: "sky", "code-engine": "ibmcloud" } as const;
-
 /** Keys of a job whose machines start Sluice in this way. */
 function keysOf(cloud: Cloud, command: readonly string[]): string {
   const start = JSON.stringify(command);
@@ -38,12 +35,7 @@ function person(cloud: Cloud, rows: number, command = [process.execPath, sluiceP
   const out = server.location(name);
   const lines = Array.from({ length: rows }, (_, row) => `{"id":"r${row}","text":"row ${row}"}\n`);
   writeFileSync(join(server.directory, bucket, `${name}.jsonl`), lines.join(""));
-  const state = join(folder, "state");
-  for (const made of [state, join(folder, "bin")]) mkdirSync(made);
-  const client = clients[cloud];
-  const stand = join(import.meta.dirname, "../fakes/cloud-program.ts");
-  const script = `#!/bin/sh\nexec '${process.execPath}' '${stand}' ${client} "$@"\n`;
-  writeFileSync(join(folder, "bin", client), script, { mode: 0o755 });
+  const machines = cloudClient(folder, cloud);
   const job = `input: { path: "${server.location(`${name}.jsonl`)}", id: id }
 shard: { rows: 5 }
 model: { engine: fake, latencyMs: 100, capacity: 1 }
@@ -54,39 +46,20 @@ workers: { max: 2 }
 ${keysOf(cloud, command)}
 `;
   writeFileSync(join(folder, "job.yaml"), job);
-  const environment = {
-    ...server.environment,
-    CLOUD_STATE: state,
-    PATH: `${join(folder, "bin")}:${process.env.PATH}`,
-  };
+  const environment = { ...server.environment, ...machines.environment };
   const call = (...parameters: string[]) => runSluice(parameters, folder, environment);
   const status = async () =>
     JSON.parse((await call("status", out, "--json", "--workers")).stdout || "{}");
-  const records = () =>
-    readdirSync(state)
-      .filter((file) => file.endsWith(".json"))
-      .map((file) => JSON.parse(readFileSync(join(state, file), "utf8")))
-      .sort((a, b) => a.id - b.id);
   const stored = join(server.directory, bucket, name);
-  const workerPid = (id: number) => Number(read(`${id}.worker`));
-  const read = (file: string) => readFileSync(join(state, file), "utf8").trim();
   return {
-    ...{ folder, out, call, status, records, environment },
+    ...machines,
+    ...{ folder, out, call, status, environment },
     start: (...parameters: string[]) => startSluice(parameters, folder, environment),
     manifest: () => JSON.parse(readFileSync(join(stored, "_manifest.json"), "utf8")),
     submissions: () =>
       readdirSync(join(stored, "_sluice/submissions"))
         .sort()
         .map((file) => JSON.parse(readFileSync(join(stored, "_sluice/submissions", file), "utf8"))),
-    workerPid,
-    /** The last exit codes of workers; undefined for those that the cloud ended before they did. */
-    lastCodes: () =>
-      records().map(({ id }) =>
-        existsSync(join(state, `${id}.last`)) ? Number(read(`${id}.last`)) : undefined,
-      ),
-    /** True once no machine is left. */
-    isGone: () =>
-      records().every(({ id, pid }) => [pid, workerPid(id)].every((it) => !isAlive(it))),
     answered: () => answeredIn(out),
     async expectWhole() {
       const { stdout } = await call("results", out);
@@ -104,14 +77,6 @@ async function answeredIn(out: string): Promise<number> {
   const report = await readStatus(out).catch(() => undefined);
   const { answered = 0, journaled = 0 } = report?.run.rows ?? {};
   return answered + journaled;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }
 
 const summaryOf = ({ stdout }: { stdout: string }) =>
@@ -142,7 +107,7 @@ describe.each(["sky", "code-engine"] as const)(
       const { rows: sealed, usage } = manifest();
       expect(sealed).toMatchObject(rows);
       expect(usage.completionTokens).toBe(summary.total_tokens_generated);
-      const [{ name }] = records();
+      const { name } = records()[0]!;
       expect(ended.stderr).toContain(`2 workers submitted as ${cloud} ${name}`);
       expect(ended.stderr).toMatch(/40\/40 rows, 8\/8 tasks/);
       const told = await status();
@@ -168,7 +133,7 @@ describe.each(["sky", "code-engine"] as const)(
       const { call, out, records, status, expectWhole } = person(cloud, 120);
       const left = await call("run", "job.yaml", "--detach");
       expect(left, left.stderr).toMatchObject({ code: 0 });
-      expect(summaryOf(left)).toMatchObject({ scheduler: cloud, submission: records()[0].name });
+      expect(summaryOf(left)).toMatchObject({ scheduler: cloud, submission: records()[0]!.name });
       expect(["pending", "running"]).toContain((await status()).state);
       const attached = await call("attach", out);
       expect(attached, attached.stderr).toMatchObject({ code: 0 });

@@ -57,7 +57,10 @@ const bringers: Readonly<Record<string, Bringer>> = {
  *
  * @throws SluiceError `USAGE` for a registry secret that nothing uses.
  */
-export function backendKeys(fleet: Asked, job: JsonObject): JsonObject {
+export function backendKeys(
+  fleet: Asked,
+  job: JsonObject,
+): JsonObject & { env: Record<string, string | null> } {
   const { image, registrySecret, env } = fleet;
   const backend = text(job.backend) ?? "local";
   const bringer = Object.hasOwn(bringers, backend) ? bringers[backend] : undefined;

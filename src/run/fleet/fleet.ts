@@ -2,6 +2,7 @@ import { readFile, rm } from "node:fs/promises";
 import { basename, relative, resolve } from "node:path";
 import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
+import { insideImageVariable } from "../../engines/program/options.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { randomUuid, sortableId } from "../../foundation/ids.ts";
 import type { JsonObject } from "../../foundation/json.ts";
@@ -136,7 +137,8 @@ export async function createFleet(
   };
   const fleet: Fleet = { record, location, storage: openStorage(location), batches: [] };
   const commands = await readCommands(request, dependencies, 0);
-  const batch = await writeBatch(fleet, commands, new Set(), dependencies);
+  const { env } = backendKeys(spec, request.job);
+  const batch = await writeBatch(fleet, { ...commands, env }, new Set(), dependencies);
   let isOurs = false;
   try {
     const job = jobOfFleet(request, fleet, batch, booked);
@@ -188,7 +190,8 @@ export async function addToFleet(
     const taken = new Set((await rowsOfFleet(fleet)).map(({ idx }) => idx));
     const next = taken.size === 0 ? 0 : rangeOf(taken).max + 1;
     const commands = await readCommands(request, dependencies, next);
-    const batch = await writeBatch(fleet, commands, taken, dependencies);
+    const { env } = job;
+    const batch = await writeBatch(fleet, { ...commands, env }, taken, dependencies);
     const added: JobSpec = {
       ...job,
       input: [{ ...job.input[0]!, path: `${fleet.storage.location}/${batch.record.commands}` }],
@@ -246,7 +249,7 @@ async function readCommands(
 
 async function writeBatch(
   { record: { id, command, image }, storage }: Fleet,
-  { commands, source }: ReadCommands,
+  { commands, source, env }: ReadCommands & Pick<JobSpec, "env">,
   taken: Set<string>,
   { clock, random }: RunDependencies,
 ): Promise<WrittenBatch> {
@@ -254,14 +257,12 @@ async function writeBatch(
   const before = taken.size;
   const path = `commands/${writer}.jsonl`;
   const file = await storage.writer(path);
+  const isInside = Object.hasOwn(env, insideImageVariable);
+  const hasOwn = command.length > 0 || (image !== undefined && !isInside);
   try {
     for (const row of commandRows(commands, id, taken)) {
-      if (row.cmds === undefined && row.args === undefined && command.length === 0 && !image) {
-        throw new SluiceError("COMMAND_INVALID", `task ${row.idx} has no command`, {
-          field: "cmds",
-          hint: "name it with --command, or in each line as cmds",
-        });
-      }
+      const isNamed = row.cmds !== undefined || (row.args !== undefined && !isInside);
+      if (!isNamed && !hasOwn) throw withoutCommand(row, isInside);
       await file.write(recordBytes(row));
     }
     await file.close();
@@ -271,6 +272,12 @@ async function writeBatch(
   }
   const record = { writer, commands: path, source, tasks: taken.size - before };
   return { record, array: rangeOf(taken) };
+}
+
+function withoutCommand({ idx }: CommandRow, isInside: boolean): SluiceError {
+  const name = "name it with --command, or in each line as cmds";
+  const hint = isInside ? `${name}: workers in the image do not know its entry point` : name;
+  return new SluiceError("COMMAND_INVALID", `task ${idx} has no command`, { field: "cmds", hint });
 }
 
 /** Makes commands the next batch; undefined if another call was first. */
