@@ -95,7 +95,7 @@ function assertPullsBy(backend: string, image: string | undefined): void {
   const hint =
     backend === "sky"
       ? "name its login by sky.secrets: [SKYPILOT_DOCKER_USERNAME, SKYPILOT_DOCKER_PASSWORD, SKYPILOT_DOCKER_SERVER]"
-      : "podman login or docker login opens a registry, on each machine that runs programs";
+      : "leave it out: podman login or docker login opens a registry, on each machine with programs";
   throw new SluiceError("USAGE", `--registry-secret has no effect with backend ${backend}`, {
     hint,
   });

@@ -97,7 +97,7 @@ export function storePlace(text: string, stores: Stores, field: string): StorePl
     throw new SluiceError("USAGE", `${field}: there is no store ${shown(store)}`, {
       hint:
         meant === undefined
-          ? `name its place, as --data-store ${store}=s3://BUCKET or in stores: of the job file`
+          ? `name its place, as --data-store ${store}=s3://BUCKET or =FOLDER, or in stores: of the job file`
           : `did you mean ${meant}?`,
     });
   }

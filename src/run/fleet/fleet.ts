@@ -229,7 +229,8 @@ async function readCommands(
     case "tasksFromLocalFile": {
       const file = spec.tasksFromLocalFile!;
       const bytes = await readFile(resolve(workingDirectory, file)).catch((cause: unknown) => {
-        throw new SluiceError("INPUT_MISSING", (cause as Error).message, { cause });
+        const hint = "check --tasks-from-local-file, or tasksFromLocalFile of the job file";
+        throw new SluiceError("INPUT_MISSING", (cause as Error).message, { cause, hint });
       });
       const text = utf8Text(bytes, "COMMAND_INVALID", file);
       return { commands: commandLines(text, file, firstIndex), source: `file: ${basename(file)}` };

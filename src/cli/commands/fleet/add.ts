@@ -10,6 +10,7 @@ import { nextFlags, openTargetFleet, type TargetFlags, withTarget } from "./targ
 interface AddFlags extends TargetFlags {
   tasksFromLocalFile?: string;
   count?: string;
+  tasks?: string;
   indexes?: string;
   tasksFrom?: string;
   dataStore?: readonly string[];

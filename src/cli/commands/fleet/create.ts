@@ -17,6 +17,7 @@ interface CreateFlags extends TargetFlags {
   config?: string;
   tasksFromLocalFile?: string;
   count?: string;
+  tasks?: string;
   indexes?: string;
   tasksFrom?: string;
   image?: string;
@@ -33,6 +34,9 @@ interface CreateFlags extends TargetFlags {
   retries?: string;
   timeout?: string;
   backend?: string;
+  tasksStateStore?: string;
+  subnetpoolName?: string;
+  workerProfile?: string;
   wait?: boolean;
 }
 
@@ -41,6 +45,7 @@ export function withSource(command: Command): Command {
   return command
     .option("--tasks-from-local-file <file>", "commands as JSON lines: cmds, args, env, idx")
     .option("--count <tasks>", "tasks with the indexes 0, 1, …")
+    .option("--tasks <tasks>", "the same")
     .option("--indexes <set>", "tasks with these indexes, such as 2-5,7")
     .option("--tasks-from <store:/prefix>", "a task for each object there")
     .option(
@@ -78,6 +83,9 @@ export function register(fleet: Command, given: CliIo): void {
     .option("--retries <number>", "further tries of a failed program; default 3")
     .option("--timeout <time>", "longest time of a program, such as 30m; then it is ended")
     .option("--backend <name>", "where programs run; default local")
+    .option("--tasks-state-store <store>", "with backend code-engine: codeEngine.stateStore")
+    .option("--subnetpool-name <name>", "with backend code-engine: codeEngine.subnetPool")
+    .option("--worker-profile <name>", "with backend code-engine: codeEngine.workerProfile")
     .option("--wait", "carry it out in this process, with progress, to its end")
     .option("--json", "print JSON")
     .action((flags: CreateFlags) => create(flags, io));
@@ -101,7 +109,7 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
       workingDirectory: io.workingDirectory,
       userDirectory: io.process.userDirectory,
       ...(timeout !== undefined && { timeoutMs: 1000 * timeoutSeconds(timeout) }),
-      plan: planner(io, dependencies, logger),
+      plan: planner(io, dependencies, logger, !flags.wait),
     },
     dependencies,
   );
@@ -164,21 +172,48 @@ export async function specOf(
   if (flags.env) given.env = { ...(given.env as JsonObject), ...variables(flags.env) };
   const stores = { ...(file.stores as JsonObject), ...namedPlaces(flags.dataStore ?? []) };
   const job = { ...file.job, ...(flags.backend !== undefined && { backend: flags.backend }) };
-  return { ...checkFleet(given, stores, file), job };
+  return { ...checkFleet(given, stores, file), job: { ...job, ...codeEngineOf(flags, job) } };
+}
+
+/** Flags of the tutorial that only Code Engine itself has a use for, by their keys. */
+const codeEngineFlags = [
+  ["tasksStateStore", "stateStore", "--tasks-state-store"],
+  ["subnetpoolName", "subnetPool", "--subnetpool-name"],
+  ["workerProfile", "workerProfile", "--worker-profile"],
+] as const;
+
+function codeEngineOf(
+  flags: CreateFlags,
+  { backend = "local", codeEngine = {} }: JsonObject,
+): JsonObject {
+  const given = codeEngineFlags.filter(([flag]) => flags[flag] !== undefined);
+  if (given.length === 0) return {};
+  if (backend !== "code-engine") {
+    throw new SluiceError("USAGE", `${given[0]![2]} has no effect with backend ${backend}`, {
+      hint: "leave it out, or give --backend code-engine; what tasks did is kept in --fleets",
+    });
+  }
+  const settings = given.map(([flag, key]) => [key, flags[flag]!]);
+  return { codeEngine: { ...(codeEngine as JsonObject), ...Object.fromEntries(settings) } };
 }
 
 /** A source in flags takes the place of one in the file. */
 export function sourceFlags(flags: CreateFlags): JsonObject {
   const none = { tasksFromLocalFile: null, count: null, indexes: null, tasksFrom: null };
+  const { tasks } = numbers(flags, ["tasks"]);
+  if (tasks !== undefined && flags.count !== undefined) {
+    throw new SluiceError("USAGE", "--count and --tasks are the same: give one of them");
+  }
   const own = {
     ...pick(flags, ["tasksFromLocalFile", "indexes", "tasksFrom"]),
+    ...(tasks !== undefined && { count: tasks }),
     ...numbers(flags, ["count"]),
   };
   return Object.keys(own).length === 0 ? {} : { ...none, ...own };
 }
 
 type TextFlag = "name" | "image" | "registrySecret" | "memory" | "gpu" | "timeout";
-type NumberFlag = "maxScale" | "cpu" | "retries" | "count";
+type NumberFlag = "maxScale" | "cpu" | "retries" | "count" | "tasks";
 
 function pick(
   flags: CreateFlags,

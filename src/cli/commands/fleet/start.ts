@@ -12,11 +12,16 @@ import type { JobSpec } from "../../../run/job/schema.ts";
 import type { CliIo } from "../../io.ts";
 import { rootOf, type TargetFlags } from "./target.ts";
 
-/** Plans the run of a batch; its backend is asked first whether it can carry it out. */
+/**
+ * Plans the run of a batch; its backend is asked first whether it can carry it out.
+ *
+ * @param isLast false if this process carries the run out as well, and says then what is missing.
+ */
 export function planner(
   io: CliIo,
   dependencies: RunDependencies,
   logger: Logger,
+  isLast = true,
 ): (job: JobSpec) => Promise<void> {
   return async (job) => {
     const { openOrPlan } = await import("../../../run/plan/open-run.ts");
@@ -26,7 +31,11 @@ export function planner(
       const backend = backends.of(job);
       await openOrPlan(job, dependencies, {
         ...{ overwrite: false, fork: false },
-        workersFor: async (spec, rows) => (await backend.workersFor(spec, rows)).workers,
+        workersFor: async (spec, rows) => {
+          const { workers, notices } = await backend.workersFor(spec, rows);
+          if (isLast) for (const notice of notices) logger.log("info", notice);
+          return workers;
+        },
         beforePlan: (spec) => backend.check(spec, { install: true, logger, signal }),
         onEvent: (event) => {
           if (event.type === "notice") logger.log("info", event.message);
