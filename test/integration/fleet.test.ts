@@ -21,7 +21,7 @@ describe("sluice fleet", () => {
   it("goes through the tutorial, with its words and tables", async () => {
     const { calls } = someFleet();
     const created = await calls.fleet(
-      ...["create", "--name", "fleet-b4bd2a33-1", "--command=sleep", "--arg", "2", "--count", "3"],
+      ...["create", "--name", "fleet-b4bd2a33-1", "--command=sleep", "--arg", "2", "--tasks", "3"],
       ...["--cpu", "0.25", "--memory", "64M", "--max-scale", "2"],
     );
     const [, id] = new RegExp(`ID '(${uuid})'`).exec(created) ?? [];
@@ -163,6 +163,9 @@ describe("sluice fleet", () => {
       [["--count", "1", "--timeout", "soon"], "--timeout soon is not a length of time"],
       [["--count", "1", "--max-scales", "2"], "did you mean --max-scale?"],
       [["--count", "1"], "task 0 has no command"],
+      [["--count", "1", "--tasks", "1"], "--count and --tasks are the same"],
+      [["--count", "1", "--worker-profile", "cx2-2x4"], "no effect with backend local"],
+      [["--count", "1", "--registry-secret", "pull"], "no effect without --image"],
     ];
     for (const [flags, said] of others) {
       const { code, stderr } = await calls.call("fleet", "create", "--name", "bad", ...flags);
@@ -384,6 +387,13 @@ describe("sluice fleet", () => {
       ],
     );
     expect(await calls.fleet("logs", "--name", "keyed")).toBe(`[redacted]\n${secret.length}\n`);
+    // A value on the command line reaches the process in the background, and no file either.
+    await calls.fleet(
+      ...["create", "--name", "given", "--tasks", "1", "--env", `HF_TOKEN=${secret}`],
+      ...["--command", "sh", "--command", "-c", "--arg", "printf %s $HF_TOKEN | wc -c"],
+    );
+    expect(await calls.untilOver("given")).toMatchObject({ state: "successful" });
+    expect(await calls.fleet("logs", "--name", "given")).toBe(`${secret.length}\n`);
     const found = execFileSync("sh", ["-c", `grep -rl ${secret} . || true`], {
       cwd: folder,
     });

@@ -4,6 +4,7 @@ import { type LeashedProcess, startLeashed } from "../../foundation/leashed-proc
 import { assignedDevices } from "../devices.ts";
 import type { EngineContext } from "../engine.ts";
 import { containerCommand, findContainerRuntime, removeContainer } from "./container.ts";
+import { type LinkedMounts, openLinkedMounts } from "./linked-mounts.ts";
 import { type Bind, type MountNamespace, openMountNamespace } from "./mount-namespace.ts";
 import { insideImageVariable, type ProgramModelOptions } from "./options.ts";
 import { type ProgramTask, taskVariables } from "./task.ts";
@@ -27,19 +28,21 @@ export async function openStarter(
   options: ProgramModelOptions,
   context: EngineContext,
 ): Promise<ProgramStarter> {
-  const { image, mounts } = options;
+  const { image, mounts, instances } = options;
   const { environment, logger } = context;
-  if (image !== undefined && environment[insideImageVariable] !== image) {
+  const isInside = image !== undefined && environment[insideImageVariable] === image;
+  if (image !== undefined && !isInside) {
     const runtime = await findContainerRuntime(image, environment);
     return containerStarter({ ...options, image }, context, runtime);
   }
   const directory = await directoryHere(options, context);
   if (mounts.length === 0) return plainStarter(options, context, { directory });
-  const namespace = await openMountNamespace(
-    mounts.map(({ path }) => path),
-    environment,
-  );
+  const paths = mounts.map(({ path }) => path);
+  const namespace = await openMountNamespace(paths, environment);
   if (!("refused" in namespace)) return plainStarter(options, context, { directory, namespace });
+  // Nobody else lives in the image.
+  const links = isInside && instances === 1 ? await openLinkedMounts(paths) : undefined;
+  if (links) return plainStarter(options, context, { directory, links });
   const names = mounts.map(({ path }) => `$${mountVariable(path)}`).join(", ");
   const detail = `this machine permits no mounts (${namespace.refused})`;
   logger.log("warn", `${detail}: programs find them at ${names}, and not at their paths`);
@@ -61,14 +64,16 @@ async function directoryHere(
 function plainStarter(
   options: ProgramModelOptions,
   { clock, environment }: EngineContext,
-  { directory, namespace }: { directory: string; namespace?: MountNamespace },
+  here: { directory: string; namespace?: MountNamespace; links?: LinkedMounts },
 ): ProgramStarter {
-  const isMounted = namespace !== undefined;
+  const { directory, namespace, links } = here;
+  const isMounted = (namespace ?? links) !== undefined;
   const places: Record<string, Json> = { mounts: isMounted ? "paths" : "variables" };
   return {
     choices: options.mounts.length === 0 ? {} : places,
     async start(task, mounts) {
       const words = [...task.cmds, ...task.args];
+      await links?.show(mounts);
       const isBound = namespace && mounts.length > 0;
       const [command = "", ...args] = isBound ? namespace.command(words, directory, mounts) : words;
       const program = startLeashed(command, args, {
@@ -83,7 +88,7 @@ function plainStarter(
       program.stdin.end();
       return program;
     },
-    close: async () => await namespace?.close(),
+    close: async () => await (namespace ?? links)?.close(),
   };
 }
 
