@@ -21,6 +21,9 @@ interface ResumeFlags extends TargetFlags {
   quiet?: boolean;
 }
 
+/** Longest wait for the process that a call just before has started for its batch. */
+const maxStartMs = 30_000;
+
 /** Time between two looks at a run that another process carries out. */
 const lookIntervalMs = 1000;
 
@@ -46,23 +49,38 @@ export async function resumeFleet(flags: ResumeFlags, io: CliIo): Promise<void> 
   let code: number = exitCodes.ok;
   for (const batch of wanted) {
     for (const earlier of batches.filter(({ number }) => number < batch.number)) {
-      await untilIdle(target, earlier, io);
+      await untilIdle(target, earlier, io, maxStartMs);
     }
     code = (await resumeBatch(target, batch, flags, io)) || code;
   }
   io.setExitCode(code);
 }
 
-/** Waits while other processes work on a batch: two at once would book the machine twice. */
-async function untilIdle(target: FleetTarget, batch: FleetBatch, io: CliIo): Promise<StatusReport> {
+/**
+ * Waits while other processes work on a batch: two at once would book the machine twice.
+ *
+ * @param maxPendingMs longest wait for a process that may just start.
+ * @returns undefined for a batch that is not planned.
+ */
+async function untilIdle(
+  target: FleetTarget,
+  batch: FleetBatch,
+  io: CliIo,
+  maxPendingMs = 0,
+): Promise<StatusReport | undefined> {
   const { runOfBatch } = await import("../../../run/fleet/fleet.ts");
   const { StatusReader } = await import("../../../run/status/status.ts");
   const { openStorage, processes, clock } = target.dependencies;
   const storage = runStorage(openStorage(runOfBatch(target.fleet, batch)));
   const reader = new StatusReader(storage, { processes, clock });
+  const startMs = clock.monotonic();
   for (;;) {
-    const report = await reader.read();
-    if (report.run.state !== "running") return report;
+    const report = await reader.read().catch((error: unknown) => {
+      if (asSluiceError(error).code !== "NOT_A_RUN") throw error;
+    });
+    const state = report?.run.state ?? "pending";
+    const mayStart = state === "pending" && clock.monotonic() - startMs < maxPendingMs;
+    if (state !== "running" && !mayStart) return report ?? undefined;
     await sleep(io.clock, lookIntervalMs);
   }
 }
@@ -74,8 +92,8 @@ async function resumeBatch(
   io: CliIo,
 ): Promise<number> {
   for (;;) {
-    const { run } = await untilIdle(target, batch, io);
-    if (run.sealedAt !== null)
+    const run = (await untilIdle(target, batch, io))?.run;
+    if (run !== undefined && run.sealedAt !== null)
       return run.state === "successful" ? exitCodes.ok : exitCodes.failedRows;
     try {
       return await carryOut(target.fleet, batch, flags, io);
