@@ -2,7 +2,6 @@ import { readFile, rm } from "node:fs/promises";
 import { basename, relative, resolve } from "node:path";
 import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import { insideImageVariable } from "../../engines/program/options.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { randomUuid, sortableId } from "../../foundation/ids.ts";
 import type { JsonObject } from "../../foundation/json.ts";
@@ -22,7 +21,7 @@ import {
   type ReadCommand,
   rangeOf,
 } from "./commands.ts";
-import { backendKeys } from "./fleet-backend.ts";
+import { backendKeys, insideImageVariable } from "./fleet-backend.ts";
 import {
   bookings,
   type FleetSpec,
