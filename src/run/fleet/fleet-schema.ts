@@ -9,14 +9,19 @@ const defaultMaxScale = 10;
 /** Extra tries of a command, if a fleet does not say. */
 const defaultRetries = 3;
 
-const texts = z.union([z.string().transform((text) => [text]), z.array(z.string())]);
+const texts = z.union([z.string().transform((text) => [text]), z.array(z.string())], {
+  error: "must be a text, or a list of texts: words such as true and 1 need quotes",
+});
 
-const mounts = z.union([
-  z.array(z.string()),
-  z
-    .record(z.string(), z.string())
-    .transform((byPath) => Object.entries(byPath).map(([path, place]) => `${path}=${place}`)),
-]);
+const mounts = z.union(
+  [
+    z.array(z.string()),
+    z
+      .record(z.string(), z.string())
+      .transform((byPath) => Object.entries(byPath).map(([path, place]) => `${path}=${place}`)),
+  ],
+  { error: "must be places by their paths, as /input: STORE:/PREFIX" },
+);
 
 /** `fleet` of a job file, by the names of the flags. */
 export const fleetSchema = z.strictObject({
@@ -32,7 +37,12 @@ export const fleetSchema = z.strictObject({
   registrySecret: z.string().min(1).optional(),
   command: texts.default([]),
   args: texts.default([]),
-  env: z.record(z.string(), z.union([z.string(), z.null()])).default({}),
+  env: z
+    .record(
+      z.string(),
+      z.union([z.string(), z.null()], { error: "must be a text, or null for the caller's value" }),
+    )
+    .default({}),
   mountDataStore: mounts.default([]),
   workingDirectory: z.string().min(1).optional(),
   maxScale: atLeastOne.default(defaultMaxScale),

@@ -1,4 +1,4 @@
-import { readFile, rm } from "node:fs/promises";
+import { readFile, rm, stat } from "node:fs/promises";
 import { basename, relative, resolve } from "node:path";
 import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
@@ -116,6 +116,7 @@ export async function createFleet(
   const { clock, random, openStorage } = dependencies;
   const absolute = (location: string) => absoluteLocation(workingDirectory, location);
   const booked = bookings(spec);
+  await assertDirectory(request);
   const id = randomUuid(random);
   const name = spec.name ?? `fleet-${id.slice(0, 8)}-1`;
   const places = openStorage(root);
@@ -153,6 +154,17 @@ export async function createFleet(
     else await fleet.storage.remove(batch.record.commands).catch(() => {});
     throw byFlags(error);
   }
+}
+
+/** On other machines, programs may start elsewhere; here, a folder that is not there is a slip. */
+async function assertDirectory({ spec, job, workingDirectory }: FleetRequest): Promise<void> {
+  const { backend = "local" } = job;
+  if (spec.workingDirectory === undefined || backend !== "local") return;
+  const folder = resolve(workingDirectory, spec.workingDirectory);
+  const facts = await stat(folder).catch(() => undefined);
+  if (facts?.isDirectory()) return;
+  const field = "fleet.workingDirectory";
+  throw new SluiceError("JOB_INVALID", `there is no folder ${folder}`, { field });
 }
 
 /** An error about a place, by the flag that names it. */

@@ -124,6 +124,7 @@ describe("a fleet on another backend", () => {
       [secret, "ray", {}, /--registry-secret has no effect with backend ray/],
       [secret, "slurm", {}, /--registry-secret has no effect with backend slurm/],
       [secret, "sky", {}, /--registry-secret has no effect with backend sky/],
+      [{ workingDirectory: "gone" }, "local", {}, /there is no folder .*gone \(field fleet.work/],
       [{ registrySecret: "pull" }, "kubernetes", {}, /has no effect without --image/],
       [{}, "kubernetes", {}, /kubernetes.image: is missing/],
       [{ image }, "code-engine", {}, /codeEngine.stateStore: /],

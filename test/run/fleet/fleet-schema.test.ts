@@ -32,6 +32,20 @@ describe("bookings", () => {
   });
 });
 
+describe("keys of a fleet", () => {
+  it("say what they must be", () => {
+    const faults = (given: object) =>
+      fleetSchema.safeParse(given).error?.issues.map(({ path, message }) => [path[0], message]);
+    const given = { command: [true], env: { A: 1 }, mountDataStore: 3, gpu: "" };
+    expect(faults(given)).toEqual([
+      ["command", expect.stringContaining("a list of texts: words such as true and 1 need quotes")],
+      ["env", "must be a text, or null for the caller's value"],
+      ["mountDataStore", "must be places by their paths, as /input: STORE:/PREFIX"],
+      ["gpu", expect.stringContaining("as l40s:1, or a number")],
+    ]);
+  });
+});
+
 describe("places in stores", () => {
   const stores = { input: "s3://bucket/base/", local: "/data" };
 
