@@ -22,26 +22,24 @@ export const localSource = (root: Storage): SourceStore => ({
     return below === undefined ? files : files.map((file) => ({ ...file, below }));
   },
   async *list(place, leaveOut) {
-    for await (const path of filesOf(place, leaveOut)) yield await sourceFile(path, place);
+    const status = await statusOf(place);
+    if (status?.isDirectory()) yield* filesBelow(place, leaveOut);
+    else yield await sourceFile(place, place);
   },
   open: (path) => root.open(path),
 });
 
-async function* filesOf(place: string, leaveOut?: LeaveOut): AsyncGenerator<string> {
-  const status = await statusOf(place);
-  if (!status) throw await missing(place, place);
-  if (status.isDirectory()) yield* filesBelow(place, leaveOut);
-  else yield place;
-}
-
-/** Files of a folder, by name. Links to folders are left out: they may form a circle. */
-async function* filesBelow(folder: string, leaveOut?: LeaveOut): AsyncGenerator<string> {
+/**
+ * Files of a folder, by name, without those that are removed meanwhile. Links to folders are left
+ * out: they may form a circle.
+ */
+async function* filesBelow(folder: string, leaveOut?: LeaveOut): AsyncGenerator<SourceFile> {
   const entries = await entriesOf(folder);
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const path = join(folder, entry.name);
     const status = entry.isDirectory() ? undefined : await statusOf(path);
     if (entry.isDirectory()) yield* filesBelow(path, leaveOut);
-    else if (status?.isFile()) yield path;
+    else if (status?.isFile()) yield fileOf(path, status);
     else if (status)
       leaveOut?.(path, status.isDirectory() ? "a link to a folder" : "no plain file");
     else {
@@ -88,7 +86,10 @@ async function sourceFile(path: string, pattern: string): Promise<SourceFile> {
   if (!status) throw (await unreachable(path)) ?? (await missing(pattern, path));
   if (status.isDirectory()) throw new FolderNamed(path, `${path.replace(/\/$/, "")}/`);
   if (!status.isFile()) throw new SluiceError("INPUT_UNREADABLE", "no plain file", { file: path });
-  const { size: bytes, mtimeMs: modifiedMs } = status;
+  return fileOf(path, status);
+}
+
+function fileOf(path: string, { size: bytes, mtimeMs: modifiedMs }: Stats): SourceFile {
   return { path, bytes, modifiedMs };
 }
 
