@@ -147,6 +147,24 @@ describe("backend ray from outside of the cluster", () => {
     await me.expectWhole();
   });
 
+  it("tells of a coordinator that is killed, and the same command continues", async () => {
+    const me = outside(100);
+    const first = me.start("run", "job.yaml");
+    await until(async () => (await me.status().catch(() => {}))?.rows.answered > 0, "answers");
+    const record = join(me.folder, "out/_sluice/coordinators/000001.json");
+    process.kill(JSON.parse(readFileSync(record, "utf8")).pid, "SIGKILL");
+    const ended = await first.ended;
+    expect(ended, ended.stderr).toMatchObject({ code: 75 });
+    expect(ended.stderr).toContain("error WORKERS_GONE");
+    expect(ended.stderr).toContain("says more; the same command continues");
+    const [, words = ""] = /hint: sluice (logs \S+) says more/.exec(ended.stderr) ?? [];
+    expect((await me.call(...words.split(" "))).stdout).toMatch(/^==> sluice-\w+-1 <==$/m);
+    const again = await me.call("run", "job.yaml");
+    expect(again, again.stderr).toMatchObject({ code: 0 });
+    expect(summaryOf(again).rows.resumed).toBeGreaterThan(0);
+    await me.expectWhole();
+  });
+
   it("ends with the code and the message of a coordinator that fails, early or late", async () => {
     const me = outside(20);
     const early = await me.call("run", "job.yaml", "--input", "none.jsonl");
