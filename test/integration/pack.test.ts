@@ -8,6 +8,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
+import { isBuiltin } from "node:module";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -217,7 +218,7 @@ describe("the packed package", () => {
       ),
     );
     expect(imports.length).toBeGreaterThanOrEqual(100);
-    const isThere = (target: string) => target.startsWith("node:") || existsSync(target);
+    const isThere = (target: string) => isBuiltin(target) || existsSync(target);
     expect(imports.filter((target) => !isThere(target))).toEqual([]);
   });
 });
