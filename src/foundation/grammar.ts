@@ -43,7 +43,7 @@ export function toGbnf({ root, rules }: Grammar): string {
 function printed(node: GrammarNode, names: ReadonlyMap<string, string>): string {
   switch (node.kind) {
     case "text":
-      return `"${[...node.text].map((character) => escaped(character, `"\\`)).join("")}"`;
+      return printedText(node.text);
     case "sequence":
       return node.items.length === 0
         ? '""'
@@ -53,10 +53,32 @@ function printed(node: GrammarNode, names: ReadonlyMap<string, string>): string 
     case "repeat":
       return `${repeatable(node.item, names)}{${node.min},${node.max ?? ""}}`;
     case "characters":
-      return `[${node.ranges.map(([from, to]) => printedRange(from, to)).join("")}]`;
+      return `[${digitsFirst(node.ranges)
+        .map(([from, to]) => printedRange(from, to))
+        .join("")}]`;
     case "rule":
       return names.get(node.name)!;
   }
+}
+
+/**
+ * XGrammar writes a grammar anew, with bytes such as `\xb0`, and then reads the hex digits that
+ * follow as part of them: so `°F` became `\u0b0f`. Such a digit stands in a literal of its own.
+ */
+function printedText(text: string): string {
+  const literals = text
+    .split(/(?<=[^ -~])(?=[0-9a-f])/iu)
+    .map((part) => `"${[...part].map((character) => escaped(character, `"\\`)).join("")}"`);
+  return literals.length === 1 ? literals[0]! : `(${literals.join(" ")})`;
+}
+
+/** For the same reason, no range that begins with a hex digit stands after others. */
+function digitsFirst<Range extends readonly [from: number, to: number]>(
+  ranges: readonly Range[],
+): Range[] {
+  const isDigit = ([from]: Range) => /[0-9a-f]/i.test(String.fromCodePoint(from));
+  const [first, last] = [ranges.filter(isDigit), ranges.filter((range) => !isDigit(range))];
+  return [...first, ...last];
 }
 
 /** Wraps a repetition in a group: not every reader of GBNF takes two repetition signs in a row. */

@@ -9,6 +9,20 @@ describe("toGbnf", () => {
     ["a text", text("yes"), '"yes"'],
     ["a text with quotes and line ends", text('"a\\b"\n'), '"\\u0022a\\u005cb\\u0022\\u000a"'],
     ["a text beyond ASCII", text("é€🥛"), '"\\u00e9\\u20ac\\U0001f95b"'],
+    ["a hex digit after one beyond ASCII", text("25°F, é"), '("25\\u00b0" "F, \\u00e9")'],
+    [
+      "hex digits before other characters",
+      {
+        kind: "characters",
+        ranges: [
+          [0x20, 0x20],
+          [0x30, 0x39],
+          [0xb0, 0xb0],
+          [0x61, 0x66],
+        ],
+      },
+      "[0-9a-f \\u00b0]",
+    ],
     ["nothing", { kind: "sequence", items: [] }, '""'],
     ["a sequence", { kind: "sequence", items: [text("a"), text("b")] }, '("a" "b")'],
     ["a choice", { kind: "choice", items: [text("a"), text("b")] }, '("a" | "b")'],
@@ -29,7 +43,7 @@ describe("toGbnf", () => {
           [0xe000, 0x10ffff],
         ],
       },
-      "[\\u005da-z\\ue000-\\U0010ffff]",
+      "[a-z\\u005d\\ue000-\\U0010ffff]",
     ],
   ])("prints %s", (_name, root, expected) => {
     expect(printed(root)).toBe(`root ::= ${expected}\n`);
