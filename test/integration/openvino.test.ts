@@ -215,6 +215,7 @@ describe("sluice engine measure", () => {
     expect(sluice("doctor").stdout).toContain("sluice engine measure finds the fastest engine");
     const measured = sluice("engine", "measure", "--requests", "4");
     expect(measured.status, measured.stderr).toBe(0);
+    expect(measured.stdout).not.toContain("was not measured");
     expect(sluice("doctor").stdout).toMatch(/engine speed +ok +llama \d+ tokens\/s, openvino \d+/);
     await writeFile(join(folder, "rows.jsonl"), '{"text":"one"}\n');
     const job = [

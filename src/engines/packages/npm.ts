@@ -1,3 +1,4 @@
+import { realpath } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -17,11 +18,13 @@ export async function npmCi(
   const { environment, spawn, signal } = context;
   const [command, ...first] = npmCommand(environment);
   const flags = ["--omit=dev", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"];
-  const args = [...first, "ci", "--prefix", directory, ...flags, "--no-update-notifier"];
+  // To npm, a place below a link is another package than the folder that the lock is for.
+  const folder = await realpath(directory);
+  const args = [...first, "ci", "--prefix", folder, ...flags, "--no-update-notifier"];
   let result: CommandResult;
   try {
     result = await runCommand(command!, args, {
-      cwd: directory,
+      cwd: folder,
       env: npmEnvironment(environment),
       timeoutMs: limits.packageFetchTimeoutMs,
       ...(signal ? { signal } : {}),

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
@@ -27,6 +27,8 @@ async function npmScript(log: string, version = "3.22.1"): Promise<string> {
     "npm",
     `echo "$*" >> ${log}
 test -f package-lock.json || exit 9
+# The real one takes a folder that is named by a link for another package.
+[ "$3" = "$(pwd -P)" ] || { echo "npm error code EUSAGE" >&2; exit 1; }
 mkdir -p node_modules/node-llama-cpp/dist node_modules/@node-llama-cpp/linux-x64
 echo '{"version":"${version}"}' > node_modules/node-llama-cpp/package.json
 echo 'export {};' > node_modules/node-llama-cpp/dist/index.js`,
@@ -65,6 +67,15 @@ describe("locateEnginePackage", () => {
       version: "3.22.1",
       source: "project",
     });
+  });
+
+  it("adds packages below a folder that is a link", async () => {
+    const PATH = await npmScript(join(await temporaryFolder(), "log"));
+    const context = await packageContext({ PATH });
+    await mkdir(context.homeDirectory, { recursive: true });
+    await symlink(await temporaryFolder(), join(context.homeDirectory, "engines"));
+    const added = await locateEnginePackage("llama", context, { install: true });
+    expect(added).toMatchObject({ source: "home", version: "3.22.1" });
   });
 
   it("does not use another version, and says so", async () => {
