@@ -112,6 +112,9 @@ export interface TokenizedPrompts {
   prompts: readonly (PromptTokens | null)[];
 }
 
+/** The image in which a worker runs already: set for a backend that brings it. */
+export const insideImageVariable = "SLUICE_INSIDE_IMAGE";
+
 /** A program of a task, as the engine that runs it names it. */
 export interface ProgramOfTask {
   /** Place of the row in the input, from 0. */

@@ -1,7 +1,8 @@
+import { insideImageVariable } from "../engine.ts";
 import type { EngineDescription } from "../engine-description.ts";
 import { fullSupport } from "../parameter-support.ts";
 import { refuseSecrets } from "../secrets.ts";
-import { insideImageVariable, type ProgramModelOptions } from "./options.ts";
+import type { ProgramModelOptions } from "./options.ts";
 
 /** The description of engine `program`. */
 export const programDescription: EngineDescription<ProgramModelOptions> = {

@@ -1,9 +1,6 @@
 import { z } from "zod";
 import { atLeastOne, setting } from "../../foundation/setting.ts";
 
-/** The image in which a worker runs already: set for a backend that brings it. */
-export const insideImageVariable = "SLUICE_INSIDE_IMAGE";
-
 /** An absolute path of the programs' file system, where a mount appears. */
 const mountPath = z
   .string()

@@ -2,11 +2,11 @@ import { stat } from "node:fs/promises";
 import type { Json } from "../../foundation/json.ts";
 import { type LeashedProcess, startLeashed } from "../../foundation/leashed-process.ts";
 import { assignedDevices } from "../devices.ts";
-import type { EngineContext } from "../engine.ts";
+import { type EngineContext, insideImageVariable } from "../engine.ts";
 import { containerCommand, findContainerRuntime, removeContainer } from "./container.ts";
 import { type LinkedMounts, openLinkedMounts } from "./linked-mounts.ts";
 import { type Bind, type MountNamespace, openMountNamespace } from "./mount-namespace.ts";
-import { insideImageVariable, type ProgramModelOptions } from "./options.ts";
+import type { ProgramModelOptions } from "./options.ts";
 import { type ProgramTask, taskVariables } from "./task.ts";
 
 /** A program that runs, on a leash. */

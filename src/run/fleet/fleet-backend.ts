@@ -1,10 +1,8 @@
+import { insideImageVariable } from "../../engines/engine.ts";
 import { looksSecret } from "../../engines/secrets.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import type { FleetSpec } from "./fleet-schema.ts";
-
-/** Tells engine `program` that its worker is in this image already. */
-export const insideImageVariable = "SLUICE_INSIDE_IMAGE";
 
 type Asked = Pick<FleetSpec, "image" | "registrySecret" | "env">;
 

@@ -2,6 +2,7 @@ import { readFile, rm, stat } from "node:fs/promises";
 import { basename, relative, resolve } from "node:path";
 import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
+import { insideImageVariable } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { randomUuid, sortableId } from "../../foundation/ids.ts";
 import type { JsonObject } from "../../foundation/json.ts";
@@ -21,7 +22,7 @@ import {
   type ReadCommand,
   rangeOf,
 } from "./commands.ts";
-import { backendKeys, insideImageVariable } from "./fleet-backend.ts";
+import { backendKeys } from "./fleet-backend.ts";
 import {
   bookings,
   type FleetSpec,

@@ -1,3 +1,4 @@
+import { insideImageVariable } from "../../engines/engine.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json } from "../../foundation/json.ts";
 import { nearest, nearestKey } from "../../foundation/suggest.ts";
@@ -16,9 +17,12 @@ export const reservedVariables: readonly string[] = Object.freeze([
   "SLUICE_MODEL_PATH",
   "SLUICE_DEVICE",
   "SLUICE_FLEETS",
-  "SLUICE_INSIDE_IMAGE",
+  insideImageVariable,
   "SLUICE_RAY_JOB",
   "SLUICE_RAY_FILES",
+  // A program on a worker of Ray may call Sluice.
+  "SLUICE_RAY_ACTOR",
+  "SLUICE_RAY_NODE",
 ]);
 
 /**

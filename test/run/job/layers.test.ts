@@ -54,6 +54,9 @@ describe("variables named SLUICE_…", () => {
       SLUICE_SERVICE_PORT_HTTP: "80",
       SLUICE_PORT: "tcp://10.0.0.1:80",
       SLUICE_PORT_80_TCP_ADDR: "10.0.0.1",
+      SLUICE_TASK_INDEX: "3",
+      SLUICE_RAY_ACTOR: "a",
+      SLUICE_RAY_NODE: "n",
     };
     expect((await load(small(), { environment })).job.limit).toBeUndefined();
   });
