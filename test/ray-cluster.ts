@@ -1,19 +1,12 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  closeSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { request } from "node:http";
 import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { findRay } from "../scripts/ray.ts";
 import { killQuietly } from "./chaos/sluice-process.ts";
+import { writeScheduledJob } from "./scheduled-job.ts";
 
 /** Why the tests with Ray cannot run here; undefined if they can. */
 export const missingCluster: string | undefined = findRay().missing;
@@ -247,18 +240,11 @@ export async function until(
 
 /** A job of rows that take 100 ms each, two at once in a worker. */
 export function writeRayJob(folder: string, rows: number, address: string, more = ""): void {
-  const texts = Array.from({ length: rows }, (_, row) => `{"id":"r${row}","text":"row ${row}"}\n`);
-  writeFileSync(join(folder, "rows.jsonl"), texts.join(""));
-  const job = `input: { path: rows.jsonl, id: id }
-shard: { rows: 5 }
-model: { engine: fake, latencyMs: 100, capacity: 2 }
-prompt: "Say {{ text }}"
-output: { path: out }
-backend: ray
+  const keys = `backend: ray
 workers: { max: 3, cpu: 1 }
 ray: { address: "${address}", python: ${rayPython}, shared: true }
 ${more}`;
-  writeFileSync(join(folder, "job.yaml"), job);
+  writeScheduledJob(folder, rows, keys);
 }
 
 /** Living processes below one, itself included, by their parents. */

@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { missingSlurm } from "../scripts/slurm.ts";
+import { writeScheduledJob } from "./scheduled-job.ts";
 
 /** Why the tests with Slurm cannot run here; undefined if they can. */
 export const missingCluster: string | undefined = missingSlurm();
@@ -191,15 +192,8 @@ function kill(pid: number): void {
 
 /** Writes a job of rows that take 100 ms each, two at once in a worker, into a folder. */
 export function writeSlurmJob(folder: string, rows: number, more = ""): void {
-  const texts = Array.from({ length: rows }, (_, row) => `{"id":"r${row}","text":"row ${row}"}\n`);
-  writeFileSync(join(folder, "rows.jsonl"), texts.join(""));
-  const job = `input: { path: rows.jsonl, id: id }
-shard: { rows: 5 }
-model: { engine: fake, latencyMs: 100, capacity: 2 }
-prompt: "Say {{ text }}"
-output: { path: out }
-backend: slurm
+  const keys = `backend: slurm
 workers: { max: 2, cpu: 1, memory: 500M }
 ${more}`;
-  writeFileSync(join(folder, "job.yaml"), job);
+  writeScheduledJob(folder, rows, keys);
 }

@@ -6,6 +6,7 @@ import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { type Cloud, clients, cloudClient } from "../cloud-client.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
+import { submissionsOf } from "../scheduled-job.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 
 let server: S3Server;
@@ -56,10 +57,7 @@ ${keysOf(cloud, command)}
     ...{ folder, out, call, status, environment },
     start: (...parameters: string[]) => startSluice(parameters, folder, environment),
     manifest: () => JSON.parse(readFileSync(join(stored, "_manifest.json"), "utf8")),
-    submissions: () =>
-      readdirSync(join(stored, "_sluice/submissions"))
-        .sort()
-        .map((file) => JSON.parse(readFileSync(join(stored, "_sluice/submissions", file), "utf8"))),
+    submissions: () => submissionsOf(stored),
     answered: () => answeredIn(out),
     async expectWhole() {
       const { stdout } = await call("results", out);

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
+import { submissionsOf } from "../scheduled-job.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 import { missingCluster, SlurmCluster, writeSlurmJob } from "../slurm-cluster.ts";
 
@@ -31,12 +32,7 @@ function login(rows: number, more = shared) {
     start: (...parameters: string[]) => startSluice(parameters, folder, cluster.environment),
     status: async () =>
       JSON.parse((await call("status", "out", "--json", "--workers", "--tasks")).stdout),
-    submissions: () =>
-      readdirSync(join(folder, "out/_sluice/submissions"))
-        .sort()
-        .map((name) =>
-          JSON.parse(readFileSync(join(folder, "out/_sluice/submissions", name), "utf8")),
-        ),
+    submissions: () => submissionsOf(join(folder, "out")),
     /** Every row stands once in the results, and the run is proven. */
     async expectWhole() {
       const { stdout } = await call("results", "out");

@@ -10,6 +10,7 @@ import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { FleetCalls } from "../fleet-calls.ts";
 import { KubernetesCluster, missingImage } from "../kubernetes-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
+import { submissionsOf } from "../scheduled-job.ts";
 
 const missing = missingKubernetes();
 let cluster: KubernetesCluster;
@@ -68,12 +69,7 @@ kubernetes:
       const { rows } = await status();
       return (rows?.answered ?? 0) + (rows?.journaled ?? 0);
     },
-    submissions: () =>
-      readdirSync(join(folder, "out/_sluice/submissions"))
-        .sort()
-        .map((name) =>
-          JSON.parse(readFileSync(join(folder, "out/_sluice/submissions", name), "utf8")),
-        ),
+    submissions: () => submissionsOf(join(folder, "out")),
     async expectWhole() {
       const { stdout } = await call("results", "out");
       const ids = stdout.trimEnd().split("\n");
