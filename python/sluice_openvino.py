@@ -8,6 +8,7 @@ it computes a step, so everything happens in one thread: read messages, compute 
 
 import hashlib
 import json
+import math
 import os
 import select
 import signal
@@ -123,12 +124,61 @@ class Prefixes:
             del self._known[next(iter(self._known))]
 
 
+class Room:
+    """The blocks of the cache that running generations take.
+
+    A pipeline that has more than its cache holds drops generations and computes them again, over
+    and over. So a generation begins only where the cache has room for it. How long its answer gets
+    is not known; the average of the answers so far is counted, because the library can drop one.
+    """
+
+    def __init__(self, capacity: float, block_tokens: int = BLOCK_TOKENS) -> None:
+        self.capacity = capacity
+        self._block_tokens = block_tokens
+        # Generations that hold each block of prompts: a common beginning is held once.
+        self._shared: Dict[bytes, int] = {}
+        self._own = 0
+        self._answers = 0
+        self._answer_tokens = 0
+
+    def need(self, blocks: Sequence[bytes], tokens: int, most_tokens: int, beams: int) -> int:
+        """The blocks of a generation of its own: the end of its prompt, and its answer."""
+        average = self._answer_tokens / self._answers if self._answers else most_tokens
+        answer = min(most_tokens, math.ceil(average))
+        own_tokens = tokens - len(blocks) * self._block_tokens + answer
+        return beams * math.ceil(own_tokens / self._block_tokens)
+
+    def has_place(self, blocks: Sequence[bytes], own: int) -> bool:
+        """True too where nothing runs: the library says what its cache never holds."""
+        new = sum(block not in self._shared for block in blocks)
+        held = len(self._shared) + self._own
+        return held == 0 or held + new + own <= self.capacity
+
+    def take(self, blocks: Sequence[bytes], own: int) -> None:
+        self._own += own
+        for block in blocks:
+            self._shared[block] = self._shared.get(block, 0) + 1
+
+    def give_back(self, blocks: Sequence[bytes], own: int) -> None:
+        self._own -= own
+        for block in blocks:
+            left = self._shared.pop(block) - 1
+            if left > 0:
+                self._shared[block] = left
+
+    def learn(self, answer_tokens: int) -> None:
+        self._answers += 1
+        self._answer_tokens += answer_tokens
+
+
 class Sequences:
     """One generation of the pipeline: a sequence, or all results of a beam search."""
 
-    def __init__(self, handle: Any, blocks: List[bytes]) -> None:
+    def __init__(self, handle: Any, blocks: List[bytes], own_blocks: int) -> None:
         self.handle = handle
+        # Those of its prompt whose computation others wait for.
         self.blocks: Optional[List[bytes]] = blocks
+        self.own_blocks = own_blocks
         self.tokens: Dict[int, List[int]] = {}
         self.scores: Dict[int, float] = {}
         self.reasons: Dict[int, str] = {}
@@ -238,6 +288,7 @@ class Host:
             detail = f"{options['modelPath']}: {plain(error)}"
             raise Failure("MODEL_CORRUPT", detail) from error
         self.tokenizer = self.pipeline.get_tokenizer()
+        self.room = Room(self.cache_blocks())
         return {
             "name": os.path.basename(options["modelPath"]).removesuffix(".gguf"),
             "capacity": options["sequences"] * 2,
@@ -245,6 +296,25 @@ class Host:
             "choices": {**options["choices"], "pid": os.getpid()},
             "model": self.model_facts(),
         }
+
+    def cache_blocks(self) -> float:
+        """The blocks of the whole cache, from the share of it that a short prompt takes.
+
+        The library tells neither the size of a block nor how many there are.
+        """
+        tokens = 2 * BLOCK_TOKENS
+        ids = self.openvino.Tensor(self.numpy.zeros((1, tokens), dtype=self.numpy.int64))
+        config = self.genai.GenerationConfig(apply_chat_template=False, max_new_tokens=1)
+        self.pipeline.add_request(self.take_number(), ids, config)
+        used = 0.0
+        while self.pipeline.has_non_finished_requests():
+            self.pipeline.step()
+            used = max(used, self.pipeline.get_metrics().max_cache_usage)
+        return 2 * 100 / used if used > 0 else math.inf
+
+    def take_number(self) -> int:
+        self.next_sequence += 1
+        return self.next_sequence
 
     def model_facts(self) -> Dict[str, Any]:
         config = self.pipeline.get_config()
@@ -321,6 +391,7 @@ class Host:
         for sequences in request.running:
             if not sequences.is_done:
                 sequences.handle.cancel()
+                self.room.give_back(request.blocks, sequences.own_blocks)
             self.settle_prefix(sequences, is_computed=False)
 
     def settle_prefix(self, sequences: Sequences, is_computed: bool) -> None:
@@ -330,27 +401,39 @@ class Host:
 
     def admit(self) -> None:
         left: List[Request] = []
+        is_full = False
         for request in self.waiting:
-            if self.prefixes.must_wait(request.blocks):
+            if is_full or self.prefixes.must_wait(request.blocks):
+                left.append(request)
+                continue
+            own = self.own_blocks(request)
+            # Those behind it wait too: a long prompt would never begin otherwise.
+            is_full = not self.room.has_place(request.blocks, own)
+            if is_full:
                 left.append(request)
                 continue
             try:
-                self.begin(request)
+                self.begin(request, own)
             except (RuntimeError, ValueError, TypeError) as error:
                 self.abort(request.number)
                 self.fail(request, "REQUEST_REFUSED", plain(error))
                 left = [other for other in left if other is not request]
         self.waiting = left
 
-    def begin(self, request: Request) -> None:
+    def own_blocks(self, request: Request) -> int:
+        most_tokens = request.generation["max_new_tokens"]
+        beams = request.generation.get("num_beams", 1)
+        return self.room.need(request.blocks, len(request.tokens), most_tokens, beams)
+
+    def begin(self, request: Request, own_blocks: int) -> None:
         if request.is_failed:
             return
         ids = self.openvino.Tensor(self.numpy.array([request.tokens], dtype=self.numpy.int64))
         config = self.config_of(request, len(request.running))
-        handle = self.pipeline.add_request(self.next_sequence, ids, config)
-        self.next_sequence += 1
-        request.running.append(Sequences(handle, request.blocks))
+        handle = self.pipeline.add_request(self.take_number(), ids, config)
+        request.running.append(Sequences(handle, request.blocks, own_blocks))
         self.prefixes.begin(request.blocks)
+        self.room.take(request.blocks, own_blocks)
         self.live[request.number] = request
 
     def config_of(self, request: Request, place: int) -> Any:
@@ -378,6 +461,10 @@ class Host:
                 if sequences.is_done:
                     continue
                 sequences.read()
+                if sequences.is_done:
+                    self.room.give_back(request.blocks, sequences.own_blocks)
+                    for tokens in sequences.tokens.values():
+                        self.room.learn(len(tokens))
                 if sequences.tokens or sequences.is_done:
                     self.settle_prefix(sequences, is_computed=bool(sequences.tokens))
             has_all = len(request.running) == request.generations
