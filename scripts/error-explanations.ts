@@ -103,6 +103,20 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The queue in front of the model is full, so the request was refused at once instead of waiting without end. Nothing was computed for it. Runs do not meet this: they send only as many requests as the engine can use.",
   DEADLINE_EXCEEDED:
     "The caller said by when the request had to start, and no batch had room for it by then. It was dropped from the queue without being computed. A request that was being computed at its deadline is still answered. Runs set no deadlines.",
+  REQUEST_INVALID:
+    "The body of a request to `sluice serve` is not JSON, or not an object, or its HTTP is broken. Nothing was asked.",
+  BODY_TOO_LARGE:
+    "A request to `sluice serve` has more bytes than `limits.maxBodyBytes`, or an uploaded file more than `limits.maxFileBytes`.",
+  ROUTE_UNKNOWN: "`sluice serve` has nothing at this address, or not with this method.",
+  TOKEN_INVALID:
+    "`sluice serve` has `tokens`, and the request brings none of them. Only their digests are kept.",
+  TOKEN_FORBIDDEN: "The token is known, and its `scopes` lack what the address needs.",
+  MODEL_NOT_SERVED: "The body names a model that this server has not loaded.",
+  REQUEST_TIMED_OUT:
+    "`limits.requestTimeoutMs` was over before the answer was whole. The model has stopped working on it.",
+  CLIENT_GONE: "The client closed its connection. What it asked for was stopped.",
+  SERVER_STOPPING:
+    "`sluice serve` got a signal: requests in work end, all others are refused with this.",
   RESULTS_MISCOUNTED:
     'A predictor, a program or a stage returned fewer or more results than its batch has rows. Nobody can tell which result belongs to which row, so all rows of the batch fail. The batch is not tried again in smaller ones: their count might fit by chance, with other results. The message has both counts and the start of what was returned. A stage of `mapBatches` that may return any number of rows says so with `rows: "any"`.',
   ROW_KILLS_ENGINE:
@@ -140,6 +154,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The server is there and answered 404 for the path itself: `model.baseUrl` usually lacks or doubles its `/v1`.",
   AUTHENTICATION_FAILED:
     "The server answered 401 or 403, at its list of models or to a row. Every further request would be refused too, so the run stops.",
+  LISTEN_FAILED:
+    "Another program has the port, the address is not of this machine, or the right to use it is missing.",
   MODEL_UNKNOWN:
     "The name is in no catalog and no file has it as its path, or the server does not know it.",
   MODEL_MISSING: "The model is known and not on this machine, and may not be fetched now.",

@@ -72,6 +72,11 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     load: () => import("./commands/fleet.ts"),
   },
   {
+    name: "serve",
+    summary: "serve models over HTTP",
+    load: () => import("./commands/serve.ts"),
+  },
+  {
     name: "status",
     summary: "show the state of a run",
     load: () => import("./commands/status.ts"),

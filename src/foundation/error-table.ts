@@ -220,6 +220,21 @@ export const errorTable = Object.freeze({
     "the request waited past its deadline and was not computed",
     "give it a later deadline, or send fewer requests at once",
   ),
+  REQUEST_INVALID: row("the request cannot be read", "send JSON, as the API asks"),
+  BODY_TOO_LARGE: row("the body of the request is too large", "send less, or raise limits"),
+  ROUTE_UNKNOWN: row("there is nothing at this address", "see docs/serve.md for the addresses"),
+  TOKEN_INVALID: row(
+    "the request has no valid token",
+    "send one that the server knows, as Authorization: Bearer TOKEN",
+  ),
+  TOKEN_FORBIDDEN: row("the token may not do this", "take a token with the scope"),
+  MODEL_NOT_SERVED: row("the server has no such model", "ask GET /v1/models for their names"),
+  REQUEST_TIMED_OUT: row(
+    "the request took longer than it may",
+    "ask for fewer tokens, or raise limits.requestTimeoutMs",
+  ),
+  CLIENT_GONE: row("the client has left", "nothing is to do: its requests were stopped"),
+  SERVER_STOPPING: row("the server is being stopped", "send the request again later", true),
   RESULTS_MISCOUNTED: row(
     "the results of a batch are not one for each row",
     "give as many results as the batch has rows, in their order; all rows of the batch failed",
@@ -307,6 +322,7 @@ export const errorTable = Object.freeze({
     "the endpoint refused the credentials",
     "set the environment variable that model.apiKeyEnv names",
   ),
+  LISTEN_FAILED: run(usage, "the server cannot listen there", "name another address in listen"),
   MODEL_UNKNOWN: run(engineUnavailable, "the model is not known", "run sluice model list"),
   MODEL_MISSING: run(
     engineUnavailable,

@@ -32,8 +32,8 @@ export function runIdAt(epochMs: number): string {
 
 /** A new random UUID (version 4). */
 export function randomUuid(random: Random): string {
-  const bytes = Uint8Array.from({ length: 16 }, () => randomInteger(random, 256));
-  return uuidOf(bytes, 4);
+  const words = Uint32Array.from({ length: 4 }, () => randomInteger(random, 2 ** 32));
+  return uuidOf(new Uint8Array(words.buffer), 4);
 }
 
 /**

@@ -9,7 +9,7 @@ const floors: Record<string, number> = {
   engines: 1,
   run: 2,
   backends: 3,
-  serve: 4,
+  serve: 6,
   terminal: 4,
   api: 5,
   dataset: 6,

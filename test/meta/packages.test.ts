@@ -11,6 +11,7 @@ const users: Record<string, RegExp> = {
   "@aws-sdk/client-s3": /^src\/data\/s3\//,
   "@uwdata/flechette": /^src\/data\/formats\/arrow\/library/,
   commander: /^src\/cli\//,
+  fastify: /^src\/serve\//,
   fflate: /^src\/backends\/ray\//,
   hyparquet: /^src\/data\/formats\/parquet\//,
   "hyparquet-compressors": /^src\/data\/formats\/parquet\//,

@@ -1,5 +1,7 @@
+import type { z } from "zod";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { nearest } from "../../foundation/suggest.ts";
 
 /** The origin of a value of the job. */
 export type Origin =
@@ -43,6 +45,32 @@ export function problemsError(problems: readonly Problem[]): SluiceError {
     `${problems.length} problems${lines.join("")}`,
     hint === undefined ? {} : { hint },
   );
+}
+
+/**
+ * The faults that a schema found.
+ *
+ * @param path of the checked value.
+ * @param known names that an unknown key below it may have meant.
+ */
+export function schemaProblems(
+  issues: readonly z.core.$ZodIssue[],
+  path: readonly string[],
+  origin: Origin,
+  known: readonly string[] = [],
+): Problem[] {
+  return issues.flatMap((issue): Problem[] => {
+    const whole = [...path, ...issue.path.map(String)];
+    const fault = { code: "JOB_INVALID" as const, origin };
+    if (issue.code !== "unrecognized_keys")
+      return [{ ...fault, path: whole, message: issue.message }];
+    return issue.keys.map((name) => {
+      const meant = nearest(name, known);
+      const names = known.length > 0 ? `; known: ${known.join(", ")}` : "";
+      const more = meant === undefined ? names : `; did you mean ${meant}?`;
+      return { ...fault, path: [...whole, name], message: `is not a key here${more}` };
+    });
+  });
 }
 
 /**

@@ -101,12 +101,25 @@ function unquoted(text: string): string {
   }
 }
 
+/** What follows the name of an engine in the text of a model. */
+const namedByText: Readonly<Record<string, string>> = {
+  openai: "name",
+  openvino: "name",
+  llama: "name",
+  "llama-server": "name",
+  vllm: "name",
+  fake: "name",
+  predictor: "module",
+  command: "command",
+};
+
 /**
- * The model of a name: `fake`, `openai:NAME`, `openvino:NAME`, or the catalog name or path of a
- * model of engine `llama`.
+ * The model of a text: `fake`, `ENGINE:NAME`, `predictor:MODULE`, `command:PROGRAM`, or the catalog
+ * name or path of a model of engine `llama`.
  */
 export function modelFromName(text: string): JsonObject {
-  const [, engine, name] = /^(openai|openvino|llama|fake):(.+)$/s.exec(text) ?? [];
-  if (engine !== undefined && name !== undefined) return { engine, name };
+  const [, engine = "", named] = /^([a-z-]+):(.+)$/s.exec(text) ?? [];
+  const key = Object.hasOwn(namedByText, engine) ? namedByText[engine] : undefined;
+  if (key !== undefined) return { engine, [key]: named! };
   return text === "fake" ? { engine: "fake" } : { engine: "llama", name: text };
 }

@@ -72,9 +72,24 @@ export function parametersOf(
 }
 
 function batchPromptSet({ input, model }: JobSpec, parameters: SamplingParameters): PromptSet {
+  const names = input.flatMap(({ servedModelName = [] }) => servedModelName);
+  return requestPromptSet(model, [model.name, ...names], parameters);
+}
+
+/**
+ * Prompts of rows that are requests in OpenAI's form.
+ *
+ * @param names of the model that a request may use; `*` = any.
+ * @param parameters of requests that do not set their own.
+ */
+export function requestPromptSet(
+  model: JobSpec["model"],
+  names: readonly string[],
+  parameters: SamplingParameters,
+): PromptSet {
   return new BatchPromptSet({
     parameters,
-    models: [model.name, ...input.flatMap(({ servedModelName = [] }) => servedModelName)],
+    models: names,
     embeds: answeredApis(model).embedding,
     callsTools: describeEngine(model).callsTools === true,
     unsupportedBy: (asked) => unsupportedOptions(model, asked, []).map(({ option }) => option),

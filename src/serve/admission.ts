@@ -1,0 +1,239 @@
+import type { Clock } from "../foundation/clock.ts";
+import { SluiceError } from "../foundation/errors.ts";
+
+/** Time in which the weight of what was measured halves. */
+const halfLifeMs = 10_000;
+
+/** Requests of each kind go before all of the next one. */
+export const priorities = ["online", "batch"] as const;
+export type Priority = (typeof priorities)[number];
+
+/** What decides when the turn of a request comes. */
+export interface Turn {
+  /** Callers share the model fairly: the one that got least goes first. */
+  caller: string;
+  /** Share of the caller relative to others; default 1. */
+  weight?: number | undefined;
+  /** Work of the request, in tokens. */
+  cost: number;
+  priority: Priority;
+  /** Longest time that it may wait; default: `maxQueueWaitMs`. */
+  maxWaitMs?: number | undefined;
+}
+
+export interface AdmissionLimits {
+  /** Requests that may wait; more are refused. */
+  maxQueueSize: number;
+  /** Longest wait of a request; one that would wait longer is refused at once. */
+  maxQueueWaitMs: number;
+}
+
+/** Called once when a request has left the model. */
+export type Leave = () => void;
+
+interface Waiting extends Turn {
+  startTag: number;
+  readonly admitted: PromiseWithResolvers<Leave>;
+}
+
+/** The waiting requests of one caller at one priority, oldest first. */
+interface Line {
+  readonly waiting: Set<Waiting>;
+  /** Virtual time at which the caller has used up what it got. */
+  finishTag: number;
+}
+
+/** The callers of one priority, by start-time fair queueing. */
+class FairQueue {
+  readonly #lines = new Map<string, Line>();
+  /** The start tag of the request that was admitted last. */
+  #virtualTime = 0;
+  size = 0;
+  /** Total cost of those that wait. */
+  cost = 0;
+
+  add(turn: Turn, admitted: PromiseWithResolvers<Leave>): Waiting {
+    const line = this.#lineOf(turn.caller);
+    const startTag = Math.max(this.#virtualTime, line.finishTag);
+    line.finishTag = startTag + turn.cost / (turn.weight ?? 1);
+    const waiting = { ...turn, startTag, admitted };
+    line.waiting.add(waiting);
+    this.size++;
+    this.cost += turn.cost;
+    return waiting;
+  }
+
+  remove(waiting: Waiting): void {
+    const line = this.#lines.get(waiting.caller);
+    if (!line?.waiting.delete(waiting)) return;
+    this.size--;
+    this.cost = this.size === 0 ? 0 : this.cost - waiting.cost;
+  }
+
+  next(): Waiting | undefined {
+    let chosen: Waiting | undefined;
+    for (const [caller, { waiting, finishTag }] of this.#lines) {
+      const [first] = waiting;
+      // A caller that waits for nothing and has no debt needs no line.
+      if (first === undefined && finishTag <= this.#virtualTime) this.#lines.delete(caller);
+      if (first && (chosen === undefined || first.startTag < chosen.startTag)) chosen = first;
+    }
+    if (chosen === undefined) return undefined;
+    this.#virtualTime = chosen.startTag;
+    this.remove(chosen);
+    return chosen;
+  }
+
+  #lineOf(caller: string): Line {
+    const known = this.#lines.get(caller);
+    if (known) return known;
+    const line = { waiting: new Set<Waiting>(), finishTag: 0 };
+    this.#lines.set(caller, line);
+    return line;
+  }
+}
+
+/**
+ * The door of a model: lets in as many requests as it computes at once, and decides which comes
+ * next. Online requests go before those of batches; among each kind, callers share by the cost of
+ * their requests (start-time fair queueing: Goyal, Vin and Cheng, 1996). A request that would wait
+ * too long is refused at once, by the measured speed of the model.
+ *
+ * @example
+ * const leave = await admission.enter({ caller: "a", cost: 100, priority: "online" }, signal);
+ * try { await engine.infer(request, signal); } finally { leave(); }
+ */
+export class Admission {
+  readonly #clock: Clock;
+  readonly #limits: AdmissionLimits;
+  readonly #slots: () => number;
+  readonly #queues: Readonly<Record<Priority, FairQueue>> = {
+    online: new FairQueue(),
+    batch: new FairQueue(),
+  };
+  #inFlight = 0;
+  #refusal: SluiceError | undefined;
+  /** Cost that was done, and time in which something was in work; old ones count less. */
+  #doneCost = 0;
+  #busyMs = 0;
+  #measuredAtMs: number;
+
+  /** @param slots requests that the model computes at once; it may change. */
+  constructor(slots: () => number, limits: AdmissionLimits, clock: Clock) {
+    this.#slots = slots;
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#measuredAtMs = clock.monotonic();
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** Requests that wait, of one priority or of all. */
+  waiting(priority?: Priority): number {
+    if (priority !== undefined) return this.#queues[priority].size;
+    return priorities.reduce((sum, each) => sum + this.#queues[each].size, 0);
+  }
+
+  /**
+   * Waits for the turn of a request.
+   *
+   * @throws SluiceError `QUEUE_FULL` with `retryAfterMs` if too many wait or the wait would be too
+   *   long, `DEADLINE_EXCEEDED` if it was; the reason of `close`; the signal's reason.
+   */
+  async enter(turn: Turn, signal: AbortSignal): Promise<Leave> {
+    signal.throwIfAborted();
+    if (this.#refusal) throw this.#refusal;
+    const queue = this.#queues[turn.priority];
+    if (this.waiting() === 0 && this.#hasRoom()) return this.#admit(turn);
+    const maxWaitMs = turn.maxWaitMs ?? this.#limits.maxQueueWaitMs;
+    this.#assertPlace(turn, maxWaitMs);
+    const admitted = Promise.withResolvers<Leave>();
+    const waiting = queue.add(turn, admitted);
+    const giveUp = (reason: unknown) => {
+      queue.remove(waiting);
+      admitted.reject(reason);
+    };
+    const cancelTimer = this.#clock.schedule(maxWaitMs, () =>
+      giveUp(new SluiceError("DEADLINE_EXCEEDED", `it waited ${Math.round(maxWaitMs)} ms`)),
+    );
+    const onAbort = () => giveUp(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      return await admitted.promise;
+    } finally {
+      cancelTimer();
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** The expected wait of one more request, from the speed that was measured. */
+  predictedWaitMs(priority: Priority): number {
+    if (this.waiting() === 0 && this.#hasRoom()) return 0;
+    this.#measure(0);
+    if (this.#doneCost === 0) return 0;
+    const ahead = this.#queues.online.cost + (priority === "batch" ? this.#queues.batch.cost : 0);
+    return (ahead * this.#busyMs) / this.#doneCost;
+  }
+
+  /** Refuses all that wait and all that come. Those in work go on. */
+  close(reason: SluiceError): void {
+    this.#refusal = reason;
+    for (const priority of priorities) {
+      const queue = this.#queues[priority];
+      for (let next = queue.next(); next; next = queue.next()) next.admitted.reject(reason);
+    }
+  }
+
+  #assertPlace({ priority }: Turn, maxWaitMs: number): void {
+    const { maxQueueSize } = this.#limits;
+    const waitMs = this.predictedWaitMs(priority);
+    // Rows of a batch have time; the worker that sends them holds only as many as it may.
+    if (priority === "batch") return;
+    if (this.#queues.online.size < maxQueueSize && waitMs <= maxWaitMs) return;
+    const detail =
+      this.#queues.online.size >= maxQueueSize
+        ? `${maxQueueSize} requests wait already`
+        : `the wait would be ${(waitMs / 1000).toFixed(1)} s`;
+    throw new SluiceError("QUEUE_FULL", detail, { retryAfterMs: Math.max(1000, waitMs) });
+  }
+
+  #hasRoom(): boolean {
+    return this.#inFlight < Math.max(1, this.#slots());
+  }
+
+  #admit({ cost }: Turn): Leave {
+    this.#measure(0);
+    this.#inFlight++;
+    let hasLeft = false;
+    return () => {
+      if (hasLeft) return;
+      hasLeft = true;
+      this.#measure(cost);
+      this.#inFlight--;
+      this.#admitNext();
+    };
+  }
+
+  #admitNext(): void {
+    while (this.#hasRoom()) {
+      const next = this.#queues.online.next() ?? this.#queues.batch.next();
+      if (next === undefined) return;
+      next.admitted.resolve(this.#admit(next));
+    }
+  }
+
+  #measure(doneCost: number): void {
+    const nowMs = this.#clock.monotonic();
+    const elapsedMs = nowMs - this.#measuredAtMs;
+    this.#measuredAtMs = nowMs;
+    if (this.#inFlight > 0) {
+      // Only busy time makes the past fade: an idle model does not get slower or faster.
+      const kept = 0.5 ** (elapsedMs / halfLifeMs);
+      this.#busyMs = this.#busyMs * kept + elapsedMs;
+      this.#doneCost *= kept;
+    }
+    this.#doneCost += doneCost;
+  }
+}

@@ -1,0 +1,172 @@
+import type { AddressInfo, Socket } from "node:net";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Clock } from "../foundation/clock.ts";
+import { asSluiceError, SluiceError } from "../foundation/errors.ts";
+import { randomUuid } from "../foundation/ids.ts";
+import type { Random } from "../foundation/random.ts";
+import type { Scope, ServeOptions } from "./options.ts";
+import type { Caller, Tokens } from "./tokens.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Set for every request that is let in. */
+    caller: Caller;
+    /** Aborted when the client has left, or when the time of the request is over. */
+    gone: AbortSignal;
+  }
+}
+
+/** How one of the server's wires writes an error. */
+export type WriteError = (error: SluiceError, reply: FastifyReply, request: FastifyRequest) => void;
+
+export interface ListenerOptions {
+  limits: ServeOptions["limits"];
+  tls: { certificate: string; key: string } | undefined;
+  clock: Clock;
+  random: Random;
+  /** The writer of errors outside of every wire, such as those of broken HTTP. */
+  writeError: WriteError;
+  /** Called with the facts of each answered request. */
+  onAnswered(facts: AnsweredFacts): void;
+}
+
+/** What the access log and the metrics know of a request: no word of prompts or keys. */
+export interface AnsweredFacts {
+  method: string;
+  /** The route, as `/v1/files/:id`, or the path where there is none. */
+  route: string;
+  status: number;
+  caller: string;
+  durationMs: number;
+  requestId: string;
+}
+
+/**
+ * An HTTP server with the limits of the job: sizes, times and connections. Bodies of JSON are
+ * parsed, and an empty one counts as none, because clients of OpenAI send such with DELETE.
+ */
+export function openListener(options: ListenerOptions): FastifyInstance {
+  const { limits, tls } = options;
+  const server = Fastify({
+    bodyLimit: limits.maxBodyBytes,
+    requestTimeout: limits.requestArrivalTimeoutMs,
+    connectionTimeout: 0,
+    keepAliveTimeout: limits.idleConnectionTimeoutMs,
+    forceCloseConnections: "idle",
+    genReqId: () => randomUuid(options.random),
+    logger: false,
+    // Errors before a request is whole: slow or broken ones.
+    clientErrorHandler(_error: Error, socket: Socket) {
+      if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
+    },
+    routerOptions: { maxParamLength: 256 },
+    ...(tls && { https: { cert: tls.certificate, key: tls.key } }),
+    http: { maxHeaderSize: limits.maxHeaderBytes, headersTimeout: limits.requestArrivalTimeoutMs },
+  } as object) as unknown as FastifyInstance;
+  server.server.maxConnections = limits.maxConnections;
+  server.decorateRequest("caller");
+  server.decorateRequest("gone");
+  server.removeContentTypeParser("application/json");
+  server.addContentTypeParser("application/json", { parseAs: "string" }, (_request, body, done) => {
+    try {
+      done(null, body === "" ? undefined : JSON.parse(body as string));
+    } catch (error) {
+      done(new SluiceError("REQUEST_INVALID", `the body is not JSON: ${(error as Error).message}`));
+    }
+  });
+  server.setErrorHandler((error, request, reply) => {
+    if (!reply.sent) options.writeError(namedError(error), reply, request);
+  });
+  server.setNotFoundHandler((request, reply) =>
+    options.writeError(
+      new SluiceError("ROUTE_UNKNOWN", `${request.method} ${request.url}`),
+      reply,
+      request,
+    ),
+  );
+  server.addHook("onRequest", async (request, reply) => {
+    request.gone = goneSignal(reply, limits.requestTimeoutMs, options.clock);
+  });
+  server.addHook("onResponse", async (request, reply) => {
+    options.onAnswered({
+      method: request.method,
+      route: request.routeOptions.url ?? pathOf(request.url),
+      status: reply.statusCode,
+      caller: request.caller?.name ?? "",
+      durationMs: reply.elapsedTime,
+      requestId: request.id,
+    });
+  });
+  return server;
+}
+
+/** Lets in only requests whose token has the scope; without tokens, all. */
+export function guard(server: FastifyInstance, tokens: Tokens, scope: Scope): void {
+  server.addHook("onRequest", async (request) => {
+    if (!tokens.areNeeded) {
+      request.caller = { name: request.ip, weight: 1 };
+      return;
+    }
+    const caller = tokens.callerOf(request.headers.authorization, scope);
+    if (caller === "unknown") throw new SluiceError("TOKEN_INVALID");
+    if (caller === "forbidden") throw new SluiceError("TOKEN_FORBIDDEN", `it lacks ${scope}`);
+    request.caller = caller;
+  });
+}
+
+/**
+ * @returns the address that it listens on: with port 0, the system chooses one.
+ * @throws SluiceError `LISTEN_FAILED`.
+ */
+export async function listen(server: FastifyInstance, address: string): Promise<string> {
+  const { host, port } = hostAndPort(address);
+  try {
+    await server.listen({ host, port });
+  } catch (error) {
+    throw new SluiceError("LISTEN_FAILED", `${address}: ${(error as Error).message}`);
+  }
+  const bound = server.server.address() as AddressInfo;
+  return `${bound.family === "IPv6" ? `[${bound.address}]` : bound.address}:${bound.port}`;
+}
+
+/** Whether other machines can reach an address. */
+export function isPublic(address: string): boolean {
+  const { host } = hostAndPort(address);
+  return !/^(localhost|127(\.\d+){3}|::1)$/i.test(host);
+}
+
+function hostAndPort(address: string): { host: string; port: number } {
+  const at = address.lastIndexOf(":");
+  const host = address.slice(0, at).replace(/^\[(.*)\]$/, "$1");
+  return { host, port: Number(address.slice(at + 1)) };
+}
+
+function goneSignal({ raw }: FastifyReply, timeoutMs: number, clock: Clock): AbortSignal {
+  const gone = new AbortController();
+  const cancel = clock.schedule(timeoutMs, () =>
+    gone.abort(new SluiceError("REQUEST_TIMED_OUT", `after ${timeoutMs / 1000} s`)),
+  );
+  raw.once("close", () => {
+    cancel();
+    if (!raw.writableFinished) gone.abort(new SluiceError("CLIENT_GONE"));
+  });
+  return gone.signal;
+}
+
+function namedError(error: unknown): SluiceError {
+  if (error instanceof SluiceError) return error;
+  const {
+    statusCode,
+    code = "",
+    message,
+  } = error as Error & { statusCode?: number; code?: string };
+  if (statusCode === 413) return new SluiceError("BODY_TOO_LARGE", message);
+  if (code.startsWith("FST_") && statusCode !== undefined && statusCode < 500) {
+    return new SluiceError("REQUEST_INVALID", message);
+  }
+  return asSluiceError(error);
+}
+
+function pathOf(url: string): string {
+  return url.split("?", 1)[0]!;
+}

@@ -1,0 +1,31 @@
+import { SluiceError } from "../foundation/errors.ts";
+import { nearest } from "../foundation/suggest.ts";
+import type { ServedModel } from "./served-model.ts";
+
+/** The loaded models of a server, by name. */
+export class Models {
+  readonly #byName = new Map<string, ServedModel>();
+
+  add(model: ServedModel): void {
+    this.#byName.set(model.name, model);
+  }
+
+  all(): ServedModel[] {
+    return [...this.#byName.values()];
+  }
+
+  /** @throws SluiceError `MODEL_NOT_SERVED`, with the nearest name. */
+  named(name: string): ServedModel {
+    const found = this.#byName.get(name);
+    if (found) return found;
+    const names = [...this.#byName.keys()];
+    const meant = nearest(name, names);
+    const more = meant === undefined ? `it has ${names.join(", ")}` : `did you mean ${meant}?`;
+    throw new SluiceError("MODEL_NOT_SERVED", `${name}; ${more}`, { field: "model" });
+  }
+
+  /** Unloads all of them. */
+  async close(): Promise<void> {
+    await Promise.all(this.all().map((model) => model.close()));
+  }
+}

@@ -1,0 +1,125 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Clock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import type { Models } from "../models.ts";
+import type { Call, ServedModel } from "../served-model.ts";
+import { streamAnswer } from "./stream.ts";
+
+/** Names the request whose rows belong to a batch of this server: they fill idle capacity. */
+export const batchHeader = "x-sluice-batch";
+
+/** Longest wait for the model that a caller accepts, in milliseconds. */
+const deadlineHeader = "x-sluice-max-wait-ms";
+
+export interface AnswerRoutes {
+  models: Models;
+  /** The secret of `batchHeader`: only the server's own workers know it. */
+  batchKey: string;
+  clock: Clock;
+}
+
+/** `GET /v1/models`, chat completions, completions and embeddings. */
+export function answerRoutes(server: FastifyInstance, routes: AnswerRoutes): void {
+  const { models } = routes;
+  server.get("/v1/models", async () => ({ object: "list", data: models.all().map(modelBody) }));
+  server.get<{ Params: { "*": string } }>("/v1/models/*", async (request) =>
+    modelBody(models.named(request.params["*"])),
+  );
+  for (const url of ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]) {
+    server.post(url, (request, reply) => answer(url, request, reply, routes));
+  }
+}
+
+function modelBody({ name, created }: ServedModel): JsonObject {
+  return { id: name, object: "model", created, owned_by: "sluice" };
+}
+
+async function answer(
+  url: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  routes: AnswerRoutes,
+): Promise<unknown> {
+  const body = bodyOf(request);
+  const model = routes.models.named(modelNameOf(body));
+  const { wire, rest } = wireOptions(body);
+  const asked = model.read(url, rest);
+  const call = callOf(request, routes.batchKey);
+  const own = identity(url, request.id, routes.clock);
+  if (wire.stream) {
+    const { includeUsage } = wire;
+    const isChat = url === "/v1/chat/completions";
+    await streamAnswer(model, asked, call, { includeUsage, isChat, own, reply });
+    return reply;
+  }
+  const given = asked.bodyOf(await model.ask(asked, call));
+  return { ...own, ...(wire.base64 ? inBase64(given) : given) };
+}
+
+/** What of a body belongs to the wire, and not to the request to the model. */
+interface WireOptions {
+  stream: boolean;
+  includeUsage: boolean;
+  /** Vectors come as base64 of 32-bit floats, as clients ask unless told otherwise. */
+  base64: boolean;
+}
+
+function wireOptions(body: JsonObject): { wire: WireOptions; rest: JsonObject } {
+  const { stream = false, stream_options: options, encoding_format: format, ...rest } = body;
+  if (stream !== null && typeof stream !== "boolean") throw wrong("stream", "true or false");
+  if (format !== undefined && format !== null && format !== "float" && format !== "base64") {
+    throw wrong("encoding_format", "float or base64");
+  }
+  const includeUsage = isJsonObject(options) && options.include_usage === true;
+  return { wire: { stream: stream === true, includeUsage, base64: format === "base64" }, rest };
+}
+
+function wrong(field: string, must: string): SluiceError {
+  return new SluiceError("PARAMETER_INVALID", `it must be ${must}`, { field });
+}
+
+function bodyOf({ body }: FastifyRequest): JsonObject {
+  if (isJsonObject(body as Json)) return body as JsonObject;
+  throw new SluiceError("REQUEST_INVALID", "the body must be a JSON object");
+}
+
+function modelNameOf({ model }: JsonObject): string {
+  if (model === undefined || model === null) {
+    throw new SluiceError("PARAMETER_MISSING", "", { field: "model" });
+  }
+  if (typeof model !== "string") throw wrong("model", "a text");
+  return model;
+}
+
+function callOf({ caller, gone, headers }: FastifyRequest, batchKey: string): Call {
+  const isBatch = headers[batchHeader] === batchKey;
+  const wait = headers[deadlineHeader];
+  const maxWaitMs = Number(wait);
+  if (wait !== undefined && !(maxWaitMs >= 0)) throw wrong(deadlineHeader, "milliseconds");
+  return {
+    caller: isBatch ? { name: "batch", weight: 1 } : caller,
+    priority: isBatch ? "batch" : "online",
+    signal: gone,
+    ...(wait !== undefined && { maxWaitMs }),
+  };
+}
+
+const idPrefixes: Readonly<Record<string, string>> = {
+  "/v1/chat/completions": "chatcmpl-",
+  "/v1/completions": "cmpl-",
+};
+
+function identity(url: string, requestId: string, clock: Clock): JsonObject {
+  const prefix = idPrefixes[url];
+  if (prefix === undefined) return {};
+  return { id: prefix + requestId.replaceAll("-", ""), created: Math.floor(clock.now() / 1000) };
+}
+
+function inBase64(body: JsonObject): JsonObject {
+  const data = (body.data as JsonObject[]).map((each) => ({
+    ...each,
+    embedding: Buffer.from(Float32Array.from(each.embedding as number[]).buffer).toString("base64"),
+  }));
+  return { ...body, data };
+}

@@ -1,0 +1,53 @@
+import type { FastifyReply } from "fastify";
+import type { ErrorCode } from "../../foundation/error-table.ts";
+import type { SluiceError } from "../../foundation/errors.ts";
+import type { JsonObject } from "../../foundation/json.ts";
+
+/** OpenAI's name of an error's kind, and its HTTP status. */
+type Kind = readonly [status: number, type: string, code?: string];
+
+const invalid: Kind = [400, "invalid_request_error"];
+
+/** Errors that are the caller's, or the moment's; all others are the server's. */
+const kinds: Partial<Record<ErrorCode, Kind>> = {
+  REQUEST_INVALID: invalid,
+  PARAMETER_INVALID: invalid,
+  PARAMETER_MISSING: invalid,
+  PARAMETER_UNSUPPORTED: invalid,
+  URL_UNSUPPORTED: invalid,
+  UNSUPPORTED: invalid,
+  PROMPT_TOO_LONG: [400, "invalid_request_error", "context_length_exceeded"],
+  BODY_TOO_LARGE: [413, "invalid_request_error", "request_too_large"],
+  TOKEN_INVALID: [401, "invalid_request_error", "invalid_api_key"],
+  TOKEN_FORBIDDEN: [403, "invalid_request_error", "insufficient_permissions"],
+  ROUTE_UNKNOWN: [404, "invalid_request_error", "unknown_url"],
+  MODEL_NOT_SERVED: [404, "invalid_request_error", "model_not_found"],
+  QUEUE_FULL: [429, "rate_limit_error", "rate_limit_exceeded"],
+  DEADLINE_EXCEEDED: [429, "rate_limit_error", "rate_limit_exceeded"],
+  REQUEST_TIMED_OUT: [504, "server_error", "timeout"],
+  SERVER_STOPPING: [503, "server_error", "service_unavailable"],
+  ENGINE_DIED: [503, "server_error", "service_unavailable"],
+  CONNECTION_LOST: [503, "server_error", "service_unavailable"],
+};
+
+/** The body of an error, in OpenAI's shape. */
+export function errorBody(error: SluiceError): JsonObject {
+  const [, type, code = null] = kindOf(error);
+  const param = error.place.field?.replace(/^body\./, "") ?? null;
+  return { error: { message: error.message, type, param, code } };
+}
+
+/** Answers a request with an error, in OpenAI's shape. */
+export function writeFailure(error: SluiceError, reply: FastifyReply): void {
+  const [status] = kindOf(error);
+  if (status === 429 || status === 503) {
+    const seconds = Math.ceil((error.retryAfterMs ?? 1000) / 1000);
+    void reply.header("retry-after", String(seconds));
+  }
+  void reply.status(status).send(errorBody(error));
+}
+
+function kindOf(error: SluiceError): Kind {
+  const serverError = error.retryable ? 503 : 500;
+  return kinds[error.code] ?? [serverError, "server_error"];
+}

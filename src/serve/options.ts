@@ -1,0 +1,101 @@
+import { z } from "zod";
+import { modelOptions } from "../engines/model-options.ts";
+import { atLeastOne, oneLine } from "../foundation/setting.ts";
+import { generationOptions } from "../run/job/generation-schema.ts";
+import { modelFromName } from "../run/job/value-text.ts";
+
+const milliseconds = z.int().min(0).max(86_400_000);
+const megabyte = 1024 * 1024;
+
+const address = z
+  .string()
+  .regex(
+    /^(\[[0-9a-f:.]+\]|[^\s:/[\]]+):\d{1,5}$/i,
+    "must be an address and a port, as 127.0.0.1:8080",
+  );
+
+const model = z
+  .union([z.string().min(1), z.record(z.string(), z.json())])
+  .transform((given) => (typeof given === "string" ? modelFromName(given) : given))
+  .pipe(modelOptions);
+
+/** A model and how it is served. */
+const servedModel = z.strictObject({
+  model,
+  /** How answers are sampled where a request does not say. */
+  generation: generationOptions.prefault({}),
+  maxQueueSize: atLeastOne.optional(),
+  maxQueueWaitMs: milliseconds.optional(),
+});
+
+const isServed = (given: unknown) =>
+  typeof given === "object" && given !== null && "model" in given && !("engine" in given);
+
+/** What a token may be used for. */
+export const scopes = ["infer", "manage", "metrics"] as const;
+export type Scope = (typeof scopes)[number];
+
+const token = z.strictObject({
+  name: oneLine,
+  sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/i, "must be the SHA-256 of the token, in 64 hexadecimal digits")
+    .transform((digest) => digest.toLowerCase()),
+  scopes: z.array(z.enum(scopes)).min(1).default(["infer"]),
+  /** Share of the models, relative to the other callers. */
+  weight: z.number().positive().default(1),
+});
+
+/** The bounds of a server that its users may meet. */
+const serveLimits = z.strictObject({
+  maxBodyBytes: atLeastOne.default(64 * megabyte),
+  /** Largest uploaded file. */
+  maxFileBytes: atLeastOne.default(512 * megabyte),
+  maxHeaderBytes: atLeastOne.default(16 * 1024),
+  /** Time for the headers and the body of a request to arrive. */
+  requestArrivalTimeoutMs: milliseconds.default(60_000),
+  idleConnectionTimeoutMs: milliseconds.default(75_000),
+  maxConnections: atLeastOne.default(10_000),
+  /** Waiting requests of each model. */
+  maxQueueSize: atLeastOne.default(10_000),
+  /** Longest wait of a request for its model; with a longer one ahead it is refused at once. */
+  maxQueueWaitMs: milliseconds.default(60_000),
+  /** Longest time from the arrival of a request to its answer. */
+  requestTimeoutMs: milliseconds.default(600_000),
+  /** Tries of a request whose model died, or whose answer has not the form. */
+  maxTries: atLeastOne.default(2),
+  /** Time for requests in work to end when the server is stopped. */
+  drainTimeoutMs: milliseconds.default(30_000),
+});
+
+/** A server, as `serve.yaml` describes it. */
+export const serveSchema = z.strictObject({
+  models: z.record(
+    z.string().regex(/^[\w][\w./:-]{0,127}$/, "must be letters, digits and ._-/:, 128 at most"),
+    z
+      .unknown()
+      .transform((given) => (isServed(given) ? given : { model: given }))
+      .pipe(servedModel),
+  ),
+  listen: z
+    .strictObject({
+      inference: address.default("127.0.0.1:8080"),
+      management: address.default("127.0.0.1:8081"),
+      metrics: address.default("127.0.0.1:8082"),
+    })
+    .prefault({}),
+  tokens: z.array(token).default([]),
+  /** Serves other machines without tokens. */
+  insecure: z.boolean().default(false),
+  tls: z.strictObject({ certificate: z.string().min(1), key: z.string().min(1) }).optional(),
+  /** Folder of uploaded files and batches. */
+  dataDirectory: z.string().min(1).default("sluice-data"),
+  /** A line for each request: method, path, status, caller, duration. */
+  accessLog: z.boolean().default(true),
+  limits: serveLimits.prefault({}),
+});
+
+export type ServeInput = z.input<typeof serveSchema>;
+export type ServeOptions = z.output<typeof serveSchema>;
+export type ServeLimits = ServeOptions["limits"];
+export type ServedModelOptions = z.output<typeof servedModel>;

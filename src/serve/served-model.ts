@@ -1,0 +1,195 @@
+import type { Engine, EngineContext } from "../engines/engine.ts";
+import { describeEngine, openEngine } from "../engines/registry.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import {
+  estimatedTokens,
+  type InferenceRequest,
+  type InferenceResponse,
+  type OnDelta,
+  promptCharacters,
+  samplingTemperature,
+} from "../foundation/inference.ts";
+import type { JsonObject } from "../foundation/json.ts";
+import { limits } from "../foundation/limits.ts";
+import { randomInteger } from "../foundation/random.ts";
+import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
+import type { PromptSet } from "../prompt/prompt-set.ts";
+import { askUntilAccepted } from "../run/execute/tries.ts";
+import { generationParameters } from "../run/job/generation.ts";
+import { requestPromptSet } from "../run/plan/job-prompts.ts";
+import { Admission, type Priority } from "./admission.ts";
+import type { ServedModelOptions, ServeLimits } from "./options.ts";
+import type { Caller } from "./tokens.ts";
+
+/** One call of a client. */
+export interface Call {
+  caller: Caller;
+  priority: Priority;
+  /** Aborted when the client has left, or when the time of the call is over. */
+  signal: AbortSignal;
+  /** Longest wait for the model; default: the server's. */
+  maxWaitMs?: number | undefined;
+  onDelta?: OnDelta | undefined;
+}
+
+/** The requests of a call, and what makes an OpenAI body of their responses. */
+export interface Asked {
+  requests: readonly InferenceRequest[];
+  bodyOf(responses: readonly InferenceResponse[]): JsonObject;
+}
+
+/** A loaded model behind its door: every wire asks it, and so do the rows of batches. */
+export class ServedModel {
+  readonly name: string;
+  /** Seconds since 1970 at which it was loaded. */
+  readonly created: number;
+  readonly admission: Admission;
+  readonly #engine: Engine;
+  readonly #prompts: PromptSet;
+  readonly #context: EngineContext;
+  readonly #maxTries: number;
+  #calls = 0;
+
+  private constructor(
+    name: string,
+    engine: Engine,
+    given: ServedModelOptions,
+    serveLimits: ServeLimits,
+    context: EngineContext,
+  ) {
+    const { clock, random } = context;
+    this.name = name;
+    this.created = Math.floor(clock.now() / 1000);
+    this.#engine = engine;
+    this.#context = context;
+    this.#maxTries = serveLimits.maxTries;
+    this.#prompts = promptsOf(name, given, randomInteger(random, 2 ** 31));
+    const { maxQueueSize = serveLimits.maxQueueSize, maxQueueWaitMs = serveLimits.maxQueueWaitMs } =
+      given;
+    this.admission = new Admission(() => slotsOf(engine), { maxQueueSize, maxQueueWaitMs }, clock);
+  }
+
+  /** @throws SluiceError the engine's reason why it cannot be opened. */
+  static async open(
+    name: string,
+    given: ServedModelOptions,
+    serveLimits: ServeLimits,
+    context: EngineContext,
+  ): Promise<ServedModel> {
+    const engine = await openEngine(given.model, context);
+    return new ServedModel(name, engine, given, serveLimits, context);
+  }
+
+  /** What the engine chose, for the log. */
+  get choices(): Engine["choices"] {
+    return this.#engine.choices;
+  }
+
+  /**
+   * Reads the body of one of OpenAI's calls.
+   *
+   * @param url as in the lines of a batch, such as `/v1/chat/completions`.
+   * @throws SluiceError as `readBatchLine`.
+   */
+  read(url: string, body: JsonObject): Asked {
+    const index = this.#calls++;
+    const line = { custom_id: "call", method: "POST", url, body };
+    const requests = this.#prompts.requests(line, index);
+    return {
+      requests,
+      bodyOf: (responses) => this.#prompts.answer(requests, responses) as JsonObject,
+    };
+  }
+
+  /**
+   * Answers the requests of a call, all at once. A request whose model died, or whose answer has a
+   * wrong form, is sent again, unless a part of its answer has been reported.
+   *
+   * @throws SluiceError the failure of the first request that fails; the reason of the signal.
+   */
+  async ask({ requests }: Asked, call: Call): Promise<InferenceResponse[]> {
+    const failed = new AbortController();
+    const signal = AbortSignal.any([call.signal, failed.signal]);
+    try {
+      return await Promise.all(requests.map((request) => this.#answer(request, call, signal)));
+    } catch (error) {
+      failed.abort(error);
+      throw error;
+    }
+  }
+
+  /** Refuses what waits; requests in work go on. */
+  refuse(reason: SluiceError): void {
+    this.admission.close(reason);
+  }
+
+  close(): Promise<void> {
+    this.refuse(new SluiceError("ENGINE_DIED", `${this.name} was unloaded`));
+    return this.#engine.close();
+  }
+
+  #answer(
+    request: InferenceRequest,
+    { onDelta, ...call }: Call,
+    signal: AbortSignal,
+  ): Promise<InferenceResponse> {
+    let isTold = false;
+    const tell: OnDelta | undefined =
+      onDelta &&
+      ((delta) => {
+        isTold = true;
+        onDelta(delta);
+      });
+    const { clock, random } = this.#context;
+    const ask = (next: InferenceRequest) => {
+      if (isTold) throw new SluiceError("ENGINE_DIED", "while the answer was sent");
+      return this.#inTurn(next, call, signal, tell);
+    };
+    return askUntilAccepted(ask, request, {
+      ...{ promptSet: this.#prompts, maxTries: this.#maxTries, clock, random, signal },
+      mayPass: (error) => error.scope === "engine" && !isTold,
+    });
+  }
+
+  async #inTurn(
+    request: InferenceRequest,
+    { caller, priority, maxWaitMs }: Omit<Call, "onDelta">,
+    signal: AbortSignal,
+    onDelta: OnDelta | undefined,
+  ): Promise<InferenceResponse> {
+    const { name, weight } = caller;
+    const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs };
+    const leave = await this.admission.enter(turn, signal);
+    try {
+      return await this.#engine.infer(request, signal, onDelta);
+    } finally {
+      leave();
+    }
+  }
+}
+
+/** Requests that the engine computes at once; beyond them it only holds requests. */
+function slotsOf({ choices, capacity }: Engine): number {
+  const sequences = choices?.sequences;
+  return typeof sequences === "number" ? sequences : capacity;
+}
+
+/** Tokens of a request and its answers, at most. */
+function costOf(request: InferenceRequest): number {
+  const { maxNewTokens, numReturnSequences = 1 } = request.parameters;
+  const answer = request.embed ? 0 : maxNewTokens * numReturnSequences;
+  return 1 + estimatedTokens(promptCharacters(request)) + answer;
+}
+
+/** Prompts of calls, whose answers are bodies of OpenAI's responses. */
+function promptsOf(
+  name: string,
+  { model, generation }: ServedModelOptions,
+  seed: number,
+): PromptSet {
+  // Clients of chat services expect samples where they do not say how to choose.
+  const sampled = { temperature: samplingTemperature, ...generation };
+  const maxNewTokens = describeEngine(model).maxNewTokens ?? limits.maxNewTokens;
+  const parameters = generationParameters(sampled, seed, maxNewTokens);
+  return withResponseBodies(requestPromptSet(model, ["*"], parameters), name);
+}

@@ -1,0 +1,83 @@
+import { dirname, resolve } from "node:path";
+import { describeEngine } from "../engines/registry.ts";
+import { isJsonObject, type JsonObject } from "../foundation/json.ts";
+import { readJobFile } from "../run/job/job-file.ts";
+import { type Origin, problemsError, schemaProblems } from "../run/job/problem.ts";
+import { modelFromName } from "../run/job/value-text.ts";
+import { type ServeOptions, serveSchema } from "./options.ts";
+
+/** What a command line says beside the file. */
+export interface ServeFlags {
+  /** Models as `NAME=SPEC` or `SPEC`. */
+  models: readonly string[];
+  /** Keys that replace those of the file. */
+  keys: JsonObject;
+}
+
+/**
+ * The options of a server, from its file and its flags. Paths of the file start from its folder.
+ *
+ * @throws SluiceError `JOB_INVALID` with every problem, `ENV_MISSING`.
+ */
+export async function readServerFile(
+  file: string | undefined,
+  flags: ServeFlags,
+  surroundings: {
+    environment: Readonly<Record<string, string | undefined>>;
+    workingDirectory: string;
+  },
+): Promise<ServeOptions> {
+  const { environment, workingDirectory } = surroundings;
+  const read =
+    file === undefined ? undefined : await readJobFile(file, environment, workingDirectory);
+  const origin: Origin = read?.origin ?? { from: "default" };
+  if (read && read.problems.length > 0) throw problemsError(read.problems);
+  const given = read?.value ?? {};
+  const models = Object.fromEntries(flags.models.map(modelOfFlag));
+  const named = isJsonObject(given.models) ? given.models : {};
+  const value = { ...given, ...flags.keys, models: { ...named, ...models } };
+  const parsed = serveSchema.safeParse(value, { jitless: true });
+  if (!parsed.success) {
+    throw problemsError(schemaProblems(parsed.error.issues, [], origin));
+  }
+  const folder = file === undefined ? workingDirectory : dirname(resolve(workingDirectory, file));
+  return withAbsolutePaths(
+    parsed.data,
+    (name) => (name in models ? workingDirectory : folder),
+    folder,
+  );
+}
+
+/** `NAME=SPEC`; without a name, that of the model: of a path, its last part. */
+function modelOfFlag(text: string): [name: string, model: JsonObject] {
+  const [, name, spec] = /^([\w][\w./:-]*)=(.+)$/s.exec(text) ?? [];
+  if (name !== undefined && spec !== undefined) return [name, modelFromName(spec)];
+  const model = modelFromName(text);
+  const own = String(model.name ?? model.module ?? model.command ?? text);
+  return [own.replace(/^.*\//, "").replace(/\.(gguf|[mc]?[jt]s)$/, ""), model];
+}
+
+function withAbsolutePaths(
+  options: ServeOptions,
+  baseOf: (model: string) => string,
+  folder: string,
+): ServeOptions {
+  const { models, tls, dataDirectory } = options;
+  const placed = Object.entries(models).map(([name, served]) => {
+    const { model } = served;
+    const absolute = (path: string) =>
+      /^[A-Za-z][A-Za-z0-9+.-]+:/.test(path) ? path : resolve(baseOf(name), path);
+    return [
+      name,
+      { ...served, model: describeEngine(model).withAbsolutePaths?.(model, absolute) ?? model },
+    ];
+  });
+  return {
+    ...options,
+    models: Object.fromEntries(placed),
+    dataDirectory: resolve(folder, dataDirectory),
+    ...(tls && {
+      tls: { certificate: resolve(folder, tls.certificate), key: resolve(folder, tls.key) },
+    }),
+  };
+}

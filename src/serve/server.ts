@@ -1,0 +1,160 @@
+import { readFile } from "node:fs/promises";
+import type { FastifyInstance } from "fastify";
+import type { EngineContext } from "../engines/engine.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import { randomUuid } from "../foundation/ids.ts";
+import type { Logger } from "../foundation/logger.ts";
+import { guard, isPublic, listen, openListener } from "./listener.ts";
+import { Models } from "./models.ts";
+import { answerRoutes } from "./openai/answers.ts";
+import { writeFailure } from "./openai/failure.ts";
+import type { Scope, ServeOptions } from "./options.ts";
+import { ServedModel } from "./served-model.ts";
+import { Tokens } from "./tokens.ts";
+
+/** A running server. */
+export interface Server {
+  /** The addresses that it listens on, such as `http://127.0.0.1:8080`, by what they serve. */
+  readonly addresses: Readonly<Record<keyof ServeOptions["listen"], string>>;
+  /** Takes no more requests, waits for those in work as long as it may, and unloads the models. */
+  close(): Promise<void>;
+}
+
+export interface ServerContext extends EngineContext {
+  logger: Logger;
+}
+
+const scopeOf: Readonly<Record<keyof ServeOptions["listen"], Scope>> = {
+  inference: "infer",
+  management: "manage",
+  metrics: "metrics",
+};
+
+/**
+ * Loads the models and serves them over HTTP until it is closed.
+ *
+ * @throws SluiceError `JOB_INVALID` for an address that others reach without tokens,
+ *   `LISTEN_FAILED`; the reason why a model cannot be loaded.
+ * @example
+ * const options = serveSchema.parse({ models: { chat: "smollm2-135m-instruct" } });
+ * const server = await startServer(options, context);
+ * await server.close();
+ */
+export async function startServer(options: ServeOptions, context: ServerContext): Promise<Server> {
+  assertSafe(options);
+  const tls = options.tls && {
+    certificate: await readFile(options.tls.certificate, "utf8"),
+    key: await readFile(options.tls.key, "utf8"),
+  };
+  const server = new RunningServer(options, tls, context);
+  try {
+    await server.open();
+    return server;
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+}
+
+function assertSafe({ listen: addresses, tokens, insecure }: ServeOptions): void {
+  if (tokens.length > 0 || insecure) return;
+  for (const [name, address] of Object.entries(addresses)) {
+    if (!isPublic(address)) continue;
+    throw new SluiceError("JOB_INVALID", `${address} can be reached from other machines`, {
+      field: `listen.${name}`,
+      hint: "give tokens, listen on 127.0.0.1, or say --insecure",
+    });
+  }
+}
+
+class RunningServer implements Server {
+  addresses: Record<keyof ServeOptions["listen"], string>;
+  readonly #options: ServeOptions;
+  readonly #tls: { certificate: string; key: string } | undefined;
+  readonly #context: ServerContext;
+  readonly #models = new Models();
+  readonly #listeners = new Map<string, FastifyInstance>();
+  /** The secret by which workers of the server's own batches say so. */
+  readonly #batchKey: string;
+  #isReady = false;
+
+  constructor(
+    options: ServeOptions,
+    tls: { certificate: string; key: string } | undefined,
+    context: ServerContext,
+  ) {
+    this.#options = options;
+    this.#tls = tls;
+    this.#context = context;
+    this.#batchKey = randomUuid(context.random);
+    this.addresses = { ...options.listen };
+  }
+
+  async open(): Promise<void> {
+    const { listen: addresses, models, limits } = this.#options;
+    const tokens = new Tokens(this.#options.tokens);
+    const kinds = Object.keys(addresses) as (keyof typeof addresses)[];
+    for (const kind of kinds) {
+      const listener = this.#listenerAt(addresses[kind]);
+      await listener.register(async (scope) => {
+        guard(scope, tokens, scopeOf[kind]);
+        this.#addRoutes(kind, scope);
+      });
+    }
+    // Answers that it is alive while it loads.
+    for (const [address, listener] of this.#listeners) {
+      const bound = await listen(listener, address);
+      const protocol = this.#tls ? "https" : "http";
+      for (const kind of kinds) {
+        if (addresses[kind] === address) this.addresses[kind] = `${protocol}://${bound}`;
+      }
+    }
+    for (const [name, given] of Object.entries(models)) {
+      const model = await ServedModel.open(name, given, limits, this.#context);
+      this.#models.add(model);
+      this.#context.logger.log("info", `${name} is loaded`, { ...model.choices });
+    }
+    this.#isReady = true;
+  }
+
+  async close(): Promise<void> {
+    this.#isReady = false;
+    const stopping = new SluiceError("SERVER_STOPPING");
+    for (const model of this.#models.all()) model.refuse(stopping);
+    const { clock } = this.#context;
+    const listeners = [...this.#listeners.values()];
+    const cancel = clock.schedule(this.#options.limits.drainTimeoutMs, () => {
+      for (const { server } of listeners) server.closeAllConnections();
+    });
+    await Promise.all(listeners.map((listener) => listener.close()));
+    cancel();
+    await this.#models.close();
+  }
+
+  #listenerAt(address: string): FastifyInstance {
+    const known = this.#listeners.get(address);
+    if (known) return known;
+    const { limits, accessLog } = this.#options;
+    const { clock, random, logger } = this.#context;
+    const listener = openListener({
+      ...{ limits, tls: this.#tls, clock, random, writeError: writeFailure },
+      onAnswered: (facts) => {
+        if (accessLog) logger.log("info", "request", { ...facts });
+      },
+    });
+    listener.get("/livez", async () => ({ status: "alive" }));
+    listener.get("/readyz", async (_request, reply) => {
+      if (!this.#isReady) void reply.status(503);
+      return { status: this.#isReady ? "ready" : "not ready" };
+    });
+    this.#listeners.set(address, listener);
+    return listener;
+  }
+
+  #addRoutes(kind: keyof ServeOptions["listen"], server: FastifyInstance): void {
+    if (kind === "inference") {
+      const { clock } = this.#context;
+      answerRoutes(server, { models: this.#models, batchKey: this.#batchKey, clock });
+    }
+  }
+}
