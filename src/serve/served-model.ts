@@ -17,14 +17,13 @@ import type { PromptSet } from "../prompt/prompt-set.ts";
 import { askUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
-import { Admission, type Priority } from "./admission.ts";
+import { Admission } from "./admission.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import type { Caller } from "./tokens.ts";
 
 /** One call of a client. */
 export interface Call {
   caller: Caller;
-  priority: Priority;
   /** Aborted when the client has left, or when the time of the call is over. */
   signal: AbortSignal;
   /** Longest wait for the model; default: the server's. */
@@ -153,11 +152,11 @@ export class ServedModel {
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, priority, maxWaitMs }: Omit<Call, "onDelta">,
+    { caller, maxWaitMs }: Omit<Call, "onDelta">,
     signal: AbortSignal,
     onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
-    const { name, weight } = caller;
+    const { name, weight, priority } = caller;
     const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs };
     const leave = await this.admission.enter(turn, signal);
     try {

@@ -75,7 +75,7 @@ class RunningServer implements Server {
   readonly #models = new Models();
   readonly #listeners = new Map<string, FastifyInstance>();
   /** The secret by which workers of the server's own batches say so. */
-  readonly #batchKey: string;
+  readonly #batchToken: string;
   #isReady = false;
 
   constructor(
@@ -86,13 +86,13 @@ class RunningServer implements Server {
     this.#options = options;
     this.#tls = tls;
     this.#context = context;
-    this.#batchKey = randomUuid(context.random);
+    this.#batchToken = randomUuid(context.random);
     this.addresses = { ...options.listen };
   }
 
   async open(): Promise<void> {
     const { listen: addresses, models, limits } = this.#options;
-    const tokens = new Tokens(this.#options.tokens);
+    const tokens = new Tokens(this.#options.tokens, this.#batchToken);
     const kinds = Object.keys(addresses) as (keyof typeof addresses)[];
     for (const kind of kinds) {
       const listener = this.#listenerAt(addresses[kind]);
@@ -154,7 +154,7 @@ class RunningServer implements Server {
   #addRoutes(kind: keyof ServeOptions["listen"], server: FastifyInstance): void {
     if (kind === "inference") {
       const { clock } = this.#context;
-      answerRoutes(server, { models: this.#models, batchKey: this.#batchKey, clock });
+      answerRoutes(server, { models: this.#models, clock });
     }
   }
 }

@@ -6,16 +6,11 @@ import type { Models } from "../models.ts";
 import type { Call, ServedModel } from "../served-model.ts";
 import { streamAnswer } from "./stream.ts";
 
-/** Names the request whose rows belong to a batch of this server: they fill idle capacity. */
-export const batchHeader = "x-sluice-batch";
-
 /** Longest wait for the model that a caller accepts, in milliseconds. */
 const deadlineHeader = "x-sluice-max-wait-ms";
 
 export interface AnswerRoutes {
   models: Models;
-  /** The secret of `batchHeader`: only the server's own workers know it. */
-  batchKey: string;
   clock: Clock;
 }
 
@@ -45,7 +40,7 @@ async function answer(
   const model = routes.models.named(modelNameOf(body));
   const { wire, rest } = wireOptions(body);
   const asked = model.read(url, rest);
-  const call = callOf(request, routes.batchKey);
+  const call = callOf(request);
   const own = identity(url, request.id, routes.clock);
   if (wire.stream) {
     const { includeUsage } = wire;
@@ -92,17 +87,11 @@ function modelNameOf({ model }: JsonObject): string {
   return model;
 }
 
-function callOf({ caller, gone, headers }: FastifyRequest, batchKey: string): Call {
-  const isBatch = headers[batchHeader] === batchKey;
+function callOf({ caller, gone, headers }: FastifyRequest): Call {
   const wait = headers[deadlineHeader];
   const maxWaitMs = Number(wait);
   if (wait !== undefined && !(maxWaitMs >= 0)) throw wrong(deadlineHeader, "milliseconds");
-  return {
-    caller: isBatch ? { name: "batch", weight: 1 } : caller,
-    priority: isBatch ? "batch" : "online",
-    signal: gone,
-    ...(wait !== undefined && { maxWaitMs }),
-  };
+  return { caller, signal: gone, ...(wait !== undefined && { maxWaitMs }) };
 }
 
 const idPrefixes: Readonly<Record<string, string>> = {

@@ -71,7 +71,7 @@ function textChoice(index: number, text: string): JsonObject {
   return { index, text, logprobs: null, finish_reason: null };
 }
 
-/** The end of an answer, with what is known only then: its calls of tools, its log probabilities. */
+/** The end of an answer, with what is known only then: calls of tools, log probabilities. */
 function lastChoice(choice: Completed["choices"][number], isChat: boolean): JsonObject {
   const { index, finish_reason, logprobs = null, message } = choice;
   if (!isChat) return { index, text: "", logprobs, finish_reason };
