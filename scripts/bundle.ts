@@ -179,7 +179,7 @@ function notices(modules: readonly string[]): string {
 
 function noticeOf(folder: string): string {
   const { name, version, license } = manifestOf(folder);
-  const text = textOf(folder) ?? siblingText(folder, license);
+  const text = textOf(folder) ?? siblingText(folder, license) ?? readmeText(folder);
   if (text === undefined) throw new Error(`${folder} has no licence`);
   const rule = "-".repeat(80);
   return `${rule}\n${name} ${version} (${license})\n${rule}\n\n${text}\n`;
@@ -192,6 +192,14 @@ function siblingText(folder: string, license: string | undefined): string | unde
   const siblings = readdirSync(scope).map((name) => join(scope, name));
   const texts = siblings.map((it) => (manifestOf(it).license === license ? textOf(it) : undefined));
   return texts.find((text) => text !== undefined);
+}
+
+/** Some packages name their licence at the end of their readme only. */
+function readmeText(folder: string): string | undefined {
+  const readme = readdirSync(folder).find((name) => /^readme(\.md)?$/i.test(name));
+  if (readme === undefined) return undefined;
+  const [, section] = readFileSync(join(folder, readme), "utf8").split(/^#+ Licen[cs]e$/im);
+  return section?.trim();
 }
 
 function manifestOf(folder: string): Record<string, string> {
