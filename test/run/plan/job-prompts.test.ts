@@ -58,6 +58,24 @@ describe("assertAskable", () => {
     expect([error.code, error.place.field]).toEqual(["JOB_INVALID", field]);
   });
 
+  it.each([
+    [
+      "generation.logprobs",
+      { generation: { logprobs: 2 }, output: { path: "out", include: ["logprobs"] } },
+    ],
+    ["api: embedding", { prompt: { prompt: "{{ text }}", api: "embedding" } }],
+  ] as const)(
+    "refuses %s to engine openvino, before anything is planned",
+    async (name, changes) => {
+      const model = { engine: "openvino", name: "m" } as const;
+      const { code, message } = await refusal({ model, ...(changes as object) });
+      expect([code, message]).toEqual([
+        "UNSUPPORTED",
+        expect.stringContaining(`cannot do ${name}`),
+      ]);
+    },
+  );
+
   it("refuses by name what the engine would have to drop, with what to do instead", async () => {
     const model = { engine: "openai", name: "m" } as const;
     const generation = { topK: 3, maxLength: 50, numBeams: 1 };
