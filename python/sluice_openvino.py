@@ -292,6 +292,7 @@ class Host:
         return {
             "name": os.path.basename(options["modelPath"]).removesuffix(".gguf"),
             "capacity": options["sequences"] * 2,
+            "concurrency": options["sequences"],
             "tokenizes": True,
             "choices": {**options["choices"], "pid": os.getpid()},
             "model": self.model_facts(),

@@ -20,6 +20,11 @@ export interface Engine {
    * Requests that it can usefully hold at once. It may rise and fall: read it whenever it counts.
    */
   readonly capacity: number;
+  /**
+   * Requests that it computes at once, if it holds others besides: those wait behind them, whatever
+   * their priority. Default: `capacity`.
+   */
+  readonly concurrency?: number | undefined;
   /** Its own choices (threads, sequences, device), for the log and the manifest. */
   readonly choices?: Readonly<Record<string, Json>>;
   /**

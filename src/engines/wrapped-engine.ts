@@ -20,6 +20,10 @@ export abstract class WrappedEngine implements Engine {
     return this.inner.capacity;
   }
 
+  get concurrency(): number | undefined {
+    return this.inner.concurrency;
+  }
+
   get choices(): Readonly<Record<string, Json>> {
     return this.inner.choices ?? {};
   }

@@ -65,7 +65,11 @@ export class ServedModel {
     this.#prompts = promptsOf(name, given, randomInteger(random, 2 ** 31));
     const { maxQueueSize = serveLimits.maxQueueSize, maxQueueWaitMs = serveLimits.maxQueueWaitMs } =
       given;
-    this.admission = new Admission(() => slotsOf(engine), { maxQueueSize, maxQueueWaitMs }, clock);
+    this.admission = new Admission(
+      () => engine.concurrency ?? engine.capacity,
+      { maxQueueSize, maxQueueWaitMs },
+      clock,
+    );
   }
 
   /** @throws SluiceError the engine's reason why it cannot be opened. */
@@ -107,6 +111,8 @@ export class ServedModel {
    * @throws SluiceError the failure of the first request that fails; the reason of the signal.
    */
   async ask({ requests }: Asked, call: Call): Promise<InferenceResponse[]> {
+    const [only, ...others] = requests;
+    if (only && others.length === 0) return [await this.#answer(only, call, call.signal)];
     const failed = new AbortController();
     const signal = AbortSignal.any([call.signal, failed.signal]);
     try {
@@ -165,12 +171,6 @@ export class ServedModel {
       leave();
     }
   }
-}
-
-/** Requests that the engine computes at once; beyond them it only holds requests. */
-function slotsOf({ choices, capacity }: Engine): number {
-  const sequences = choices?.sequences;
-  return typeof sequences === "number" ? sequences : capacity;
 }
 
 /** Tokens of a request and its answers, at most. */

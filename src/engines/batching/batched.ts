@@ -44,6 +44,8 @@ export interface Turn {
 export interface Batched<Item, Result> {
   /** Items that it can usefully hold at once: those in work, and the next batches. */
   readonly capacity: number;
+  /** Items that its replicas compute at once. */
+  readonly concurrency: number;
   /** The present limits of a batch. */
   readonly bounds: BatchBounds;
   /** Items that wait for a replica, or for others to fill their batch. */
@@ -184,9 +186,12 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   }
 
   get capacity(): number {
-    const { maxRows, lookAheadRows = 0 } = this.#size.bounds;
-    const computed = maxRows * this.#replicas;
-    return computed + Math.max(computed, lookAheadRows);
+    const { lookAheadRows = 0 } = this.#size.bounds;
+    return this.concurrency + Math.max(this.concurrency, lookAheadRows);
+  }
+
+  get concurrency(): number {
+    return this.#size.bounds.maxRows * this.#replicas;
   }
 
   infer(item: Item, cost: BatchCost, signal: AbortSignal, turn?: Turn): Promise<Result> {

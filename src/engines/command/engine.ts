@@ -104,6 +104,10 @@ class CommandEngine implements Engine {
     return this.#batches.capacity;
   }
 
+  get concurrency(): number {
+    return this.#batches.concurrency;
+  }
+
   infer(request: InferenceRequest, signal: AbortSignal): Promise<InferenceResponse> {
     if (signal.aborted) return Promise.reject(signal.reason);
     const key = canonicalJson(programParameters(request.parameters));

@@ -94,6 +94,7 @@ interface Held {
 class HostedEngineClient implements HostedClient {
   name = "";
   capacity = 1;
+  concurrency: number | undefined;
   choices: Choices = {};
   model: Json | undefined;
   tokenize?: NonNullable<Engine["tokenize"]>;
@@ -276,6 +277,7 @@ class HostedEngineClient implements HostedClient {
           this.#live = host;
           this.name = message.name;
           this.capacity = message.capacity;
+          this.concurrency = message.concurrency;
           this.choices = message.choices;
           this.model = message.model;
           if (message.tokenizes) this.tokenize = this.#tokenize;

@@ -72,6 +72,8 @@ export type Choices = Readonly<Record<string, Json>>;
 interface HostedFacts {
   readonly name: string;
   readonly capacity: number;
+  /** Like `Engine.concurrency`. */
+  readonly concurrency?: number | undefined;
   readonly choices: Choices;
 }
 

@@ -36,9 +36,9 @@ export function serveHost({ channel, pid, open, onFatal, clock }: HostOptions): 
   const start = async (kind: HostedKind, options: Json) => {
     try {
       engine = await open(kind, options);
-      const { name, capacity, choices } = engine;
+      const { name, capacity, concurrency, choices } = engine;
       const tokenizes = engine.tokenize !== undefined;
-      const facts = { name, capacity, choices: { ...choices, pid }, tokenizes };
+      const facts = { name, capacity, concurrency, choices: { ...choices, pid }, tokenizes };
       channel.send({ type: "host-ready", protocol: hostProtocol, ...facts });
     } catch (thrown) {
       channel.send({ type: "host-failed", error: asSluiceError(thrown).toJSON() });

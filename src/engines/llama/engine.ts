@@ -62,6 +62,9 @@ export function withVectors(generating: Engine, open: () => Promise<Engine>): En
     get capacity() {
       return generating.capacity;
     },
+    get concurrency() {
+      return generating.concurrency;
+    },
     get choices() {
       return generating.choices ?? {};
     },

@@ -83,6 +83,7 @@ export async function openHostedLlama(options: Json): Promise<HostedEngine> {
 class HostedLlama implements HostedEngine {
   readonly name: string;
   readonly capacity: number;
+  readonly concurrency: number;
   readonly choices: Choices;
   readonly #loaded: LoadedLlama;
   readonly #vocabulary: Vocabulary;
@@ -98,7 +99,8 @@ class HostedLlama implements HostedEngine {
     const { shape, gpu, gpuLayers } = loaded;
     this.#loaded = loaded;
     this.name = basename(options.modelPath, ".gguf");
-    this.capacity = (options.embeddingContexts ?? shape.sequences) * requestsPerSequence;
+    this.concurrency = options.embeddingContexts ?? shape.sequences;
+    this.capacity = this.concurrency * requestsPerSequence;
     const modelFile = basename(options.modelPath);
     const { weights } = options;
     this.choices = { ...shape, gpu, gpuLayers, modelFile, ...(weights && { weights }) };

@@ -106,6 +106,10 @@ class OpenvinoEngine implements Engine {
     return this.#client.capacity;
   }
 
+  get concurrency(): number | undefined {
+    return this.#client.concurrency;
+  }
+
   get choices(): Readonly<Record<string, Json>> {
     return this.#client.choices ?? {};
   }

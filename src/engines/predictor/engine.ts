@@ -96,6 +96,10 @@ class PredictorEngine implements Engine {
     return this.#batched.capacity;
   }
 
+  get concurrency(): number {
+    return this.#batched.concurrency;
+  }
+
   get choices(): Readonly<Record<string, Json>> {
     const devices = this.#shares.flatMap((share) => share.devices);
     return {

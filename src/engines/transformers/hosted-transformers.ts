@@ -41,6 +41,7 @@ export async function openHostedTransformers(options: Json): Promise<HostedEngin
 class HostedTransformers implements HostedEngine {
   readonly name: string;
   readonly capacity: number;
+  readonly concurrency: number;
   readonly choices: Choices;
   readonly #task: Task<unknown>;
   readonly #batched: Batched<unknown, TaskResult>;
@@ -59,6 +60,7 @@ class HostedTransformers implements HostedEngine {
     // A growing batch needs waiting rows to grow.
     const isGrowing = options.maxBatchRows === "auto";
     this.capacity = isGrowing ? 2 * limits.maxAutoBatchRows : this.#batched.capacity;
+    this.concurrency = isGrowing ? limits.maxAutoBatchRows : this.#batched.concurrency;
     this.choices = { task: taskName, dtype, device, threads, ...(sha256 && { sha256 }) };
   }
 

@@ -1,0 +1,145 @@
+import { describe, expect, it } from "vitest";
+import { sleep } from "../../src/foundation/clock.ts";
+import { SluiceError } from "../../src/foundation/errors.ts";
+import { Admission, type AdmissionLimits, type Turn } from "../../src/serve/admission.ts";
+import { virtualClock } from "../fakes/virtual-clock.ts";
+
+const never = new AbortController().signal;
+
+/** A model that takes 100 ms for each request, behind a door. */
+function model(slots: number, given: Partial<AdmissionLimits> = {}) {
+  const clock = virtualClock();
+  const limits = { maxQueueSize: 1000, maxQueueWaitMs: 60_000, ...given };
+  const admission = new Admission(() => slots, limits, clock);
+  const finished: { name: string; atMs: number }[] = [];
+  const ask = async (name: string, turn: Partial<Turn> = {}, signal = never) => {
+    const whole: Turn = { caller: "a", cost: 10, priority: "online", ...turn };
+    const leave = await admission.enter(whole, signal);
+    try {
+      await sleep(clock, 100, signal);
+      finished.push({ name, atMs: clock.monotonic() });
+    } finally {
+      leave();
+    }
+  };
+  const run = <T>(work: Promise<T>) => clock.run(work);
+  return { admission, clock, run, ask, finished, names: () => finished.map(({ name }) => name) };
+}
+
+const codeOf = (error: unknown) => (error instanceof SluiceError ? error.code : error);
+
+describe("Admission", () => {
+  it("lets in as many as the model computes at once, others in the order of arrival", async () => {
+    const { run, ask, finished, admission } = model(2);
+    const all = ["1", "2", "3", "4", "5"].map((name) => ask(name));
+    expect([admission.inFlight, admission.waiting()]).toEqual([2, 3]);
+    await run(Promise.all(all));
+    expect(finished.map(({ name, atMs }) => `${name} ${atMs}`)).toEqual([
+      "1 100",
+      "2 100",
+      "3 200",
+      "4 200",
+      "5 300",
+    ]);
+    expect([admission.inFlight, admission.waiting()]).toEqual([0, 0]);
+  });
+
+  it("has online requests wait for no row of a batch that has not begun", async () => {
+    const { run, ask, names } = model(1);
+    const rows = ["row 1", "row 2", "row 3"].map((name) =>
+      ask(name, { priority: "batch", caller: "batch" }),
+    );
+    await run(Promise.all([...rows, ask("online")]));
+    expect(names()).toEqual(["row 1", "online", "row 2", "row 3"]);
+  });
+
+  it("shares a model among callers by the cost of their requests, not by their number", async () => {
+    const { run, ask, names } = model(1);
+    const many = Array.from({ length: 6 }, (_, at) => ask(`a${at + 1}`, { caller: "a" }));
+    const large = [1, 2].map((at) => ask(`b${at}`, { caller: "b", cost: 30 }));
+    await run(Promise.all([...many, ...large]));
+    // Before a1 nobody waited; b has its first turn at once, and its second after 30 tokens of a.
+    expect(names()).toEqual(["a1", "a2", "b1", "a3", "a4", "a5", "b2", "a6"]);
+  });
+
+  it("gives a caller with twice the weight twice the share", async () => {
+    const { run, ask, names } = model(1);
+    const first = ask("first", { caller: "c" });
+    const both = [1, 2, 3, 4, 5, 6].flatMap((at) => [
+      ask("a", { caller: "a", weight: 2 }),
+      at <= 3 ? ask("b", { caller: "b" }) : Promise.resolve(),
+    ]);
+    await run(Promise.all([first, ...both]));
+    const order = names().slice(1, 7);
+    expect(order.filter((name) => name === "a")).toHaveLength(4);
+  });
+
+  it("does not let a caller that was away save up turns", async () => {
+    const { run, ask, names, clock } = model(1);
+    await run(Promise.all(Array.from({ length: 20 }, () => ask("early", { caller: "a" }))));
+    await run(sleep(clock, 10_000));
+    const order = names().length;
+    const all = Array.from({ length: 3 }, () => [
+      ask("a", { caller: "a" }),
+      ask("b", { caller: "b" }),
+    ]);
+    await run(Promise.all(all.flat()));
+    expect(names().slice(order)).toEqual(["a", "b", "a", "b", "a", "b"]);
+  });
+
+  it("refuses at once beyond its queue, and beyond the wait that its speed foretells", async () => {
+    const full = model(1, { maxQueueSize: 2 });
+    const held = ["1", "2", "3"].map((name) => full.ask(name));
+    const refusal = await full.run(full.ask("4").catch((error: unknown) => error));
+    expect(codeOf(refusal)).toBe("QUEUE_FULL");
+    expect((refusal as SluiceError).retryAfterMs).toBeGreaterThanOrEqual(1000);
+    await full.run(Promise.all(held));
+
+    const slow = model(1, { maxQueueWaitMs: 450 });
+    await slow.run(slow.ask("measured"));
+    const asked = Array.from({ length: 10 }, (_, at) => slow.ask(String(at)));
+    const outcomes = await slow.run(Promise.allSettled(asked));
+    const refused = outcomes.filter(({ status }) => status === "rejected");
+    expect(refused.map((each) => codeOf((each as PromiseRejectedResult).reason))).toEqual(
+      Array.from({ length: 5 }, () => "QUEUE_FULL"),
+    );
+    expect(slow.finished.at(-1)!.atMs).toBeLessThanOrEqual(100 + 450 + 100);
+  });
+
+  it("rejects a request that waited longer than it may, or whose caller has left", async () => {
+    const { run, ask, admission, names } = model(1);
+    const leaving = new AbortController();
+    const first = ask("1");
+    const late = ask("2", { maxWaitMs: 50 }).catch(codeOf);
+    const left = ask("3", {}, leaving.signal).catch(String);
+    const last = ask("4");
+    leaving.abort("gone");
+    expect(await run(left)).toBe("gone");
+    expect(await run(late)).toBe("DEADLINE_EXCEEDED");
+    expect(admission.waiting()).toBe(1);
+    await run(Promise.all([first, last]));
+    expect(names()).toEqual(["1", "4"]);
+  });
+
+  it("frees the place of a request that fails or is aborted in work", async () => {
+    const { run, ask, admission } = model(1);
+    const leaving = new AbortController();
+    const first = ask("1", {}, leaving.signal).catch(String);
+    const second = ask("2");
+    leaving.abort("gone");
+    expect(await run(first)).toBe("gone");
+    await run(second);
+    expect(admission.inFlight).toBe(0);
+  });
+
+  it("refuses those that wait and those that come once it is closed", async () => {
+    const { run, ask, admission, names } = model(1);
+    const first = ask("1");
+    const second = ask("2").catch(codeOf);
+    admission.close(new SluiceError("SERVER_STOPPING"));
+    expect(await run(second)).toBe("SERVER_STOPPING");
+    expect(await run(ask("3").catch(codeOf))).toBe("SERVER_STOPPING");
+    await run(first);
+    expect(names()).toEqual(["1"]);
+  });
+});
