@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Files that take longest by far, and wait most of the time: whichever comes last is waited for. */
+/** Files that take longest by far, and wait most of the time: all would wait for the last one. */
 const longest = ["fleet-clouds", "clouds", "ray-outside", "fleet-ray", "slurm", "ray", "fleet"];
 
 /** Puts the longest files first, and leaves the others in vitest's order. */
