@@ -1,6 +1,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import TestSequencer from "./scripts/test-sequencer.ts";
 
 // Programs that tests start are compiled once, not at each start: a third of the time of some tests.
 process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), "node-compile-cache");
@@ -25,6 +26,12 @@ const kubernetesOpenapi = "./scripts/kubernetes-openapi.ts";
 /** Packs and installs the package, which tests that start programs start. */
 const packed = "./test/packed-package.ts";
 
+/**
+ * Files at once where tests wait for programs and for time to pass: two of them leave two cores
+ * half idle.
+ */
+const waiting = 5;
+
 interface Tier {
   name: string;
   include: string[];
@@ -34,7 +41,7 @@ interface Tier {
   setup?: string[];
   /** Tiers of one group share the workers; groups come one after another. Default 0. */
   group?: number;
-  /** Files at once; default 2. */
+  /** Files at once; default 3: here and there one waits. */
   workers?: number;
   /**
    * False where files share modules, which are loaded once then: no file of these mocks a module or
@@ -51,7 +58,7 @@ const tier = ({
   timeoutMs,
   setup = [],
   group = 0,
-  workers = 2,
+  workers = 3,
   isolate = true,
 }: Tier) => ({
   test: {
@@ -74,6 +81,7 @@ export default defineConfig({
       "./scripts/skip-reporter.ts",
       ["json", { outputFile: ".cache/vitest.json" }],
     ],
+    sequence: { sequencer: TestSequencer },
     projects: [
       tier({
         name: "meta",
@@ -93,6 +101,8 @@ export default defineConfig({
         name: "simulation",
         include: ["test/simulation/**/*.test.ts"],
         timeoutMs: 600_000,
+        // They compute while those beside them wait.
+        ...{ group: 1, workers: waiting },
       }),
       tier({
         name: "integration",
@@ -100,9 +110,7 @@ export default defineConfig({
         exclude: modelTests,
         setup: [s3Server, slurm, ray, packed],
         timeoutMs: 600_000,
-        // They wait for programs and for time to pass: two of them leave the cores half idle.
-        group: 1,
-        workers: 3,
+        ...{ group: 1, workers: waiting },
       }),
       // Threads that compute wait for one another: beside a neighbour they take 3 to 5 times as long.
       tier({

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { type ErrorCode, errorTable } from "../../src/foundation/error-table.ts";
 import type { SluiceError } from "../../src/foundation/errors.ts";
@@ -52,6 +52,21 @@ export function conformanceRequest(index: number): InferenceRequest {
     messages: [{ role: "user", content: `Say a few words about the number ${index}.` }],
     parameters,
     origin: { index, promptName: "conformance" },
+  };
+}
+
+/**
+ * Gives one engine each time, for those that take long to open; it is closed after all tests. It
+ * suits where `isSlow` is not set: the other tests abort requests, and close the engine.
+ */
+export function keptOpen(open: () => Promise<Engine>): () => Promise<Engine> {
+  let opened: Promise<Engine> | undefined;
+  afterAll(async () => (await opened)?.close());
+  return async () => {
+    opened ??= open();
+    const engine = await opened;
+    const infer: Engine["infer"] = (...given) => engine.infer(...given);
+    return { name: engine.name, capacity: engine.capacity, infer, close: async () => {} };
   };
 }
 

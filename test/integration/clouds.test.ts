@@ -156,7 +156,7 @@ describe.each(["sky", "code-engine"] as const)(
       // They left by themselves: neither ended without notice, nor started again.
       expect(me.lastCodes()).toEqual([75, 75]);
       await until(me.isGone);
-      const again = await me.call("run", "job.yaml");
+      const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
       expect(again, again.stderr).toMatchObject({ code: 0 });
       expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
       expect(me.records()).toHaveLength(4);

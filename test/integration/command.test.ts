@@ -52,7 +52,7 @@ describe("a run whose model is a program", () => {
       90: ["HANG", "ROW_STALLS_WORKER"],
     };
     const texts = Array.from({ length: 120 }, (_, id) => bad[id]?.[0] ?? `word ${id}`);
-    const model = { maxBatchRows: 8, timeoutMs: 4000 };
+    const model = { maxBatchRows: 8, timeoutMs: 1500 };
     const directory = jobFolder("bad-rows", texts, "noisy", model);
     const { code, stderr } = await runSluice(["run", "-c", "job.json"], directory);
     expect(code, stderr).toBe(1);

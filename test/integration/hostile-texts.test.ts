@@ -43,12 +43,12 @@ describe("a row that never lets go", () => {
          return batch.map(({ row }) => row.text);
        }`,
     );
-    const texts = Array.from({ length: 50 }, (_, id) => (id === 23 ? "trap" : `text ${id}`));
+    const texts = Array.from({ length: 12 }, (_, id) => (id === 7 ? "trap" : `text ${id}`));
     const module = "../stalling.ts";
     const outcomes = await outcomesOf("predictor", texts, {
-      model: { engine: "predictor", module, timeoutMs: 3000 },
+      model: { engine: "predictor", module, timeoutMs: 1000, maxBatchRows: 4 },
     });
-    expect(outcomes).toEqual(texts.map((text, id) => (id === 23 ? "ROW_STALLS_WORKER" : text)));
+    expect(outcomes).toEqual(texts.map((text, id) => (id === 7 ? "ROW_STALLS_WORKER" : text)));
   });
 
   it("of its worker is given up, and its neighbours are answered", async () => {
@@ -56,7 +56,7 @@ describe("a row that never lets go", () => {
     const outcomes = await outcomesOf("worker", texts, {
       model: { engine: "fake", capacity: 4, failures: [{ row: 3, kind: "stall-worker" }] },
       prompt: "{{ text }}",
-      workers: { max: 1, maxSilenceMs: 4000 },
+      workers: { max: 1, maxSilenceMs: 2500 },
     });
     expect(outcomes.filter((outcome) => typeof outcome === "string")).toHaveLength(10);
     expect(outcomes.indexOf("ROW_STALLS_WORKER")).toBe(3);
@@ -136,7 +136,7 @@ describe("a template that computes without end", () => {
     }
     writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, prompt: slowPrompt }));
     const planning = startSluice(["plan", "-c", "job.json", "--show", "1000"], directory);
-    await pause(3000);
+    await pause(1500);
     planning.kill("SIGINT");
     expect(await planning.ended).toMatchObject({ signal: "SIGINT" });
   });

@@ -10,7 +10,7 @@ import type {
   SlottedLine,
 } from "../../src/foundation/inference.ts";
 import { candidateSpans } from "../../src/foundation/spans.ts";
-import { engineConformance } from "../conformance/engine-conformance.ts";
+import { engineConformance, keptOpen } from "../conformance/engine-conformance.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { complete } from "./llama-requests.ts";
 
@@ -157,8 +157,11 @@ describe("openLlama", () => {
 });
 
 if (files.missing === undefined) {
-  const open = async () => ({
-    engine: await openLlamaFrom({ ...files, sequences: 4, contextTokens: 512 }, engineContext),
+  const openOne = () =>
+    openLlamaFrom({ ...files, sequences: 4, contextTokens: 512 }, engineContext);
+  const kept = keptOpen(openOne);
+  const open = async ({ isSlow }: { isSlow: boolean }) => ({
+    engine: await (isSlow ? openOne : kept)(),
     isDeterministic: false,
     tellsDeltas: true,
     enforcesSlots: true,

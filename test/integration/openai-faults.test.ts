@@ -94,8 +94,11 @@ async function outcomeOf(folder: string) {
   return { answers, codes, tries };
 }
 
+let kept: ReturnType<typeof answersWithoutFaults> | undefined;
 /** What the rows that no server refuses are answered, by a server without faults. */
-async function undisturbed(): Promise<Map<unknown, unknown>> {
+const undisturbed = () => (kept ??= answersWithoutFaults());
+
+async function answersWithoutFaults(): Promise<Map<unknown, unknown>> {
   const server = await startServerProcess();
   const folder = folderWithJob([server.baseUrl]);
   expect((await runSluice(sluiceRun, folder)).code).toBe(0);

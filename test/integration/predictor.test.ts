@@ -91,7 +91,7 @@ const faults: Fault[] = [
        return ${answers};
      }`,
     { 70: "ROW_STALLS_WORKER" },
-    { timeoutMs: 2000, maxBatchRows: 8 },
+    { timeoutMs: 1000, maxBatchRows: 8 },
   ],
   [
     "does not have the memory for more than five rows, nor for a certain one",

@@ -139,7 +139,7 @@ describe("the recipes example", () => {
 
   it.for([
     ["the fake engine", ["--model", "fake"]],
-    ["the embedded model", ["--limit", "2"]],
+    ["the embedded model", ["--limit", "1"]],
   ] as const)(
     "finds its prompts prepared by a run before, and answers alike: %s",
     async ([name, options], context) => {

@@ -11,10 +11,10 @@ import { missingS3Server } from "../s3-server.ts";
 const { SLUICE_CHAOS_SEED = String(Date.now() % 2 ** 31) } = process.env;
 const seed = Number(SLUICE_CHAOS_SEED);
 const kinds: readonly [KillKind, kills: number][] = [
-  ["worker", 5],
-  ["coordinator", 3],
-  ["group", 3],
-  ["store", 4],
+  ["worker", 3],
+  ["coordinator", 2],
+  ["group", 2],
+  ["store", 3],
 ];
 
 describe("kill -9 of workers loses no row where a store has no conditional writes", () => {

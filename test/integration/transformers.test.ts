@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { openTransformers } from "../../src/engines/transformers/engine.ts";
 import type { SamplingParameters } from "../../src/foundation/inference.ts";
-import { engineConformance } from "../conformance/engine-conformance.ts";
+import { engineConformance, keptOpen } from "../conformance/engine-conformance.ts";
 import golden from "../golden/toy-m2m100/golden.json" with { type: "json" };
 import { engineContext } from "./llama-files.ts";
 import { missingTransformers, rowRequest, toyOptions } from "./transformers-files.ts";
@@ -182,8 +182,10 @@ describe("openTransformers, refusing", () => {
 });
 
 if (missing === undefined) {
-  engineConformance("transformers, translating", async () => ({
-    engine: await openTransformers(toyOptions({ maxBatchRows: 4 }), engineContext),
+  const open = () => openTransformers(toyOptions({ maxBatchRows: 4 }), engineContext);
+  const kept = keptOpen(open);
+  engineConformance("transformers, translating", async ({ isSlow }) => ({
+    engine: await (isSlow ? open : kept)(),
     isDeterministic: true,
     answersSeveral: true,
     failing: {

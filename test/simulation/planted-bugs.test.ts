@@ -143,6 +143,8 @@ vi.mock("../../src/run/seal/publish-seal.ts", async (importOriginal) => {
 interface Aptitude {
   /** Whether a scenario can bring the bug about at all; default: all may. */
   isApt?(scenario: Scenario): boolean;
+  /** The first seed to try: the one that found it last, which makes the search short. Default 1. */
+  firstSeed?: number;
 }
 
 const whereReplaced: Aptitude = {
@@ -176,10 +178,10 @@ describe("the simulation catches planted bugs", () => {
 
   /** The first violation that some seed brings about, of those that may; or undefined. */
   async function firstViolation(
-    { isApt = () => true }: Aptitude,
+    { isApt = () => true, firstSeed = 1 }: Aptitude,
     plant?: PlantInStore,
   ): Promise<string | undefined> {
-    for (let seed = 1; seed <= maxSeeds; seed++) {
+    for (let seed = firstSeed; seed < firstSeed + maxSeeds; seed++) {
       if (!isApt(drawScenario(seed, inputs))) continue;
       const { violations } = await simulate(seed, inputs, plant);
       if (violations.length > 0) return `seed ${seed}: ${violations[0]}`;
@@ -198,7 +200,11 @@ describe("the simulation catches planted bugs", () => {
     ["a commit before the flush of what it names", returnsBeforeFlush],
     ["the last writer of a commit wins", lastCommitWins],
     ["publication before the commit", publishesBeforeCommit],
-    ["a cleaning that does not see an unfinished retry", cleansBlindly, whereRetried],
+    [
+      "a cleaning that does not see an unfinished retry",
+      cleansBlindly,
+      { ...whereRetried, firstSeed: 1500 },
+    ],
   ];
   for (const [name, plant, aptitude = {}] of stores) {
     it(`${name}`, async () => {
@@ -207,8 +213,16 @@ describe("the simulation catches planted bugs", () => {
   }
 
   const bugs: [name: string, bug: typeof planted.bug, aptitude?: Aptitude][] = [
-    ["torn lines of a journal are mended and replayed", "torn-lines", whereTorn],
-    ["“exists” for one's own success is taken for a defeat", "believes-exists", whereFaulty],
+    [
+      "torn lines of a journal are mended and replayed",
+      "torn-lines",
+      { ...whereTorn, firstSeed: 1274 },
+    ],
+    [
+      "“exists” for one's own success is taken for a defeat",
+      "believes-exists",
+      { ...whereFaulty, firstSeed: 3891 },
+    ],
     ["a retry keeps the old answer where there was one", "old-answers-stay"],
     [
       "--overwrite removes the files of a run that is worked on",
