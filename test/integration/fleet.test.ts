@@ -299,6 +299,32 @@ describe("sluice fleet", () => {
     expect((await calls.json<{ name: string }>("list")).map(({ name }) => name)).toEqual(["hard"]);
   });
 
+  it("does not begin when it is canceled at once, nor a batch that waits for its turn", async () => {
+    const { folder, calls } = someFleet();
+    const create = ["--cpu", "2", "--command", "sh", "--command", "-c", "--arg"];
+    const program = "echo x >> $CE_FLEET_NAME; sleep 3";
+    await calls.fleet("create", "--name", "hasty", "--count", "40", ...create, program);
+    await calls.fleet("cancel", "--name", "hasty");
+    // Its process may just start.
+    await pause(4000);
+    const { tasks } = await calls.untilOver("hasty");
+    expect(tasks.canceled).toBeGreaterThan(37);
+    await calls.fleet("create", "--name", "early", "--count", "1", ...create, program);
+    const early = await calls.call("fleet", "delete", "--name", "early");
+    expect(early.stderr).toMatch(/fleet early is (pending|running)/);
+    await calls.fleet("create", "--name", "queue", "--count", "1", ...create, program);
+    while (!existsSync(join(folder, "queue"))) await pause(50);
+    await calls.fleet("add", "--name", "queue", "--count", "2");
+    await calls.fleet("cancel", "--name", "queue");
+    await pause(8000);
+    expect(await calls.get("queue")).toMatchObject({
+      ...{ state: "canceled", tasks: { successful: 1, canceled: 2, total: 3 } },
+    });
+    // Whoever wants it may still go on.
+    expect(await calls.call("fleet", "resume", "--name", "queue")).toMatchObject({ code: 0 });
+    expect(readFileSync(join(folder, "queue"), "utf8")).toBe("x\nx\nx\n");
+  });
+
   it("ends programs that were let go on, once that is asked for", async () => {
     const { folder, calls } = someFleet();
     await calls.fleet(
