@@ -348,8 +348,8 @@ export const runMutations: readonly Mutation[] = [
   {
     what: "a cancel of before ends the next call",
     file: "src/run/coordinate/coordinator.ts",
-    text: "> this.#cancelsBefore) await",
-    replacement: ">= this.#cancelsBefore && this.#cancelsBefore > 0) await",
+    text: "number <= this.#cancelsBefore) return",
+    replacement: "number < this.#cancelsBefore || this.#cancelsBefore === 0) return",
     tests: ["test/run/coordinate/coordinator.test.ts", "test/run/cancel.test.ts"],
   },
   {

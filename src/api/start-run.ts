@@ -30,7 +30,9 @@ export interface RetryStart extends Pick<RunRetryOptions, "where" | "reread" | "
 const noFlags = { overwrite: false, fork: false, extend: false };
 
 /** What every run needs, from the command line and from programs. */
-export interface StartOptions extends Preparation, Pick<RunJobOptions, "onEvent" | "isDetached"> {
+export interface StartOptions
+  extends Preparation,
+    Pick<RunJobOptions, "onEvent" | "isDetached" | "cancelsBefore"> {
   backendOf(job: JobSpec): OpenBackend;
   dependencies: RunDependencies;
 }
@@ -50,8 +52,11 @@ export async function startRun(
   start: JobStart | ResumeStart | RetryStart,
   options: StartOptions,
 ): Promise<RunResult | undefined> {
-  const { backendOf, dependencies, onEvent, signal, isDetached = false } = options;
-  const carrying = { backendOf, onEvent, signal, isDetached, preparation: options };
+  const { backendOf, dependencies, onEvent, signal, isDetached = false, cancelsBefore } = options;
+  const carrying = {
+    ...{ backendOf, onEvent, signal, isDetached, preparation: options },
+    ...(cancelsBefore !== undefined && { cancelsBefore }),
+  };
   const elsewhere = (
     job: JobSpec,
     flags: Pick<DelegatedCall, "overwrite" | "fork" | "extend"> = noFlags,

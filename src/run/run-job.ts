@@ -51,6 +51,8 @@ export interface RunJobOptions {
   skipsInputCheck?: boolean;
   overwrite: boolean;
   fork: boolean;
+  /** Requests to cancel that this call need not obey; default: all earlier ones. */
+  cancelsBefore?: number;
   /** Submits the work to the scheduler of the job's backend and ends; default false. */
   isDetached?: boolean;
   /** Fetches engine and model before workers start, if necessary. */
@@ -121,6 +123,7 @@ export async function runJob(
     ...{ storage, clock, processes, id },
     job: present.job,
     ownModel: opened.job.model,
+    ...(options.cancelsBefore !== undefined && { cancelsBefore: options.cancelsBefore }),
   });
   const seal = (engine: Manifest["engine"]) =>
     sealRun(context, {

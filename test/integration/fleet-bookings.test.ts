@@ -46,9 +46,9 @@ describe("what programs of a fleet book", () => {
   it("runs one at a time where the machine has less, and says so", async () => {
     const { most, stderr } = await mostAtOnce({}, "--count", "2", "--cpu", "4000");
     expect(most.all).toBe(1);
-    expect(stderr).toContain("less than one worker asks for (workers.cpu: 4000)");
+    expect(stderr).toContain("less than a program books (--cpu 4000)");
     const none = await mostAtOnce({}, "--count", "1", "--gpu", "l40s:1");
-    expect(none.stderr).toContain("workers.gpu: l40s:1: no GPU is seen on this machine");
+    expect(none.stderr).toContain("--gpu: l40s:1: no GPU is seen on this machine");
   });
 
   it("gives each program GPUs of its own, or a part of one", async () => {

@@ -110,6 +110,30 @@ describe("mounts of a fleet", () => {
     }
   });
 
+  it("stores nothing of a try with a result that no store keeps", async () => {
+    const folder = scratchFolder();
+    const calls = new FleetCalls(folder);
+    for (const name of ["in", "in/.sluice", "out"]) mkdirSync(join(folder, name));
+    writeFileSync(join(folder, "in/a.txt"), "a");
+    // As a killed process leaves it.
+    writeFileSync(join(folder, "in/.sluice/left.txt"), "left");
+    await calls.call(
+      ...["fleet", "create", "--name", "piped", "--tasks-from", "in:", "--retries", "1", "--wait"],
+      ...["--data-store", "in=in", "--data-store", "out=out", "--command", "sh", "--command", "-c"],
+      ...["--mount-data-store", "/in=in:", "--mount-data-store", "/out=out:"],
+      ...["--arg", `echo b > ${place("in")}/b.txt; mkfifo ${place("out")}/pipe`],
+    );
+    const [task, ...others] = await calls.tasks("piped");
+    expect(others).toEqual([]);
+    expect(task).toMatchObject({
+      state: "failed",
+      cause: expect.stringMatching(/pipe .*\(pipe\)/),
+    });
+    expect(filesBelow(join(folder, "in"))).toEqual({ "a.txt": "a", ".sluice/left.txt": "left" });
+    expect(readdirSync(join(folder, "in/.sluice"))).toEqual(["left.txt"]);
+    expect(readdirSync(join(folder, "out"))).toEqual([]);
+  });
+
   it("shows the real paths where the machine permits it", async (context) => {
     const folder = scratchFolder();
     const calls = new FleetCalls(folder);
@@ -152,7 +176,7 @@ for i in 0 1 2 3 4 5 6 7 8 9; do
 done`;
     writeFileSync(join(folder, "task.sh"), script);
     await calls.fleet(
-      ...["create", "--name", "killed", "--count", "30", "--cpu", "0.5", "--max-scale", "3"],
+      ...["create", "--name", "killed", "--count", "30", "--cpu", "0.5", "--max-scale", "4"],
       ...["--mount-data-store", `/out=${folder}/store`, "--command", "sh", "--command"],
       join(folder, "task.sh"),
     );

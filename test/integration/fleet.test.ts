@@ -135,23 +135,23 @@ describe("sluice fleet", () => {
       ['{"cmd": ["a"]}', "did you mean cmds? (commands.jsonl:2, field cmd)"],
       ['{"cmds": ["a"]', "(commands.jsonl:2)"],
       ["[]", "a line is an object"],
+      [
+        '{"cmds": ["a"], "env": {"API_KEY": "abc12345"}}',
+        "looks like a secret, and lines are stored: pass it by --env NAME, which all tasks get " +
+          "(commands.jsonl:2, field env.API_KEY)",
+      ],
       ['{"env": {"A": "1"}}', "task 1 has no command"],
     ];
     const { folder, calls } = someFleet();
-    const create = [
-      "fleet",
-      "create",
-      "--name",
-      "bad",
-      "--tasks-from-local-file",
-      "commands.jsonl",
-    ];
+    const create = ["fleet", "create", "--name", "bad"];
+    const fromFile = [...create, "--tasks-from-local-file", "commands.jsonl"];
     for (const [line, said] of lines) {
       writeFileSync(join(folder, "commands.jsonl"), `{"cmds": ["true"]}\n${line}\n`);
-      const { code, stderr } = await calls.call(...create);
+      const { code, stderr } = await calls.call(...fromFile);
       expect({ code, stderr }).toEqual({ code: 65, stderr: expect.stringContaining(said) });
     }
     expect(await calls.json("list")).toEqual([]);
+    expect(existsSync(join(folder, "fleets"))).toBe(false);
     const others: [flags: string[], said: string][] = [
       [["--count", "1", "--indexes", "2"], "count and indexes are given"],
       [[], "the fleet has no tasks"],
@@ -159,31 +159,24 @@ describe("sluice fleet", () => {
       [["--count", "1", "--mount-data-store", "in=x"], "is not /PATH=STORE:/PREFIX"],
       [["--count", "x"], '--count must be a number, not "x"'],
       [["--count", "1", "--gpu", "l40s:1.5"], "--gpu l40s:1.5: a whole number, or a part below 1"],
-      [["--count", "1", "--memory", "much"], "fleet.memory: must be a number with K, M, G or T"],
+      [["--count", "1", "--memory", "much"], "--memory: must be a number with K, M, G or T"],
       [["--count", "1", "--timeout", "soon"], "--timeout soon is not a length of time"],
       [["--count", "1", "--max-scales", "2"], "did you mean --max-scale?"],
       [["--count", "1"], "task 0 has no command"],
       [["--count", "1", "--tasks", "1"], "--count and --tasks are the same"],
       [["--count", "1", "--worker-profile", "cx2-2x4"], "no effect with backend local"],
       [["--count", "1", "--registry-secret", "pull"], "no effect without --image"],
+      [["--count", "1", "--backend", "kubernetes"], "backend kubernetes needs --image"],
     ];
     for (const [flags, said] of others) {
-      const { code, stderr } = await calls.call("fleet", "create", "--name", "bad", ...flags);
+      const { code, stderr } = await calls.call(...create, ...flags);
       expect(code, said).toBeGreaterThan(0);
       expect(stderr).toContain(said);
+      expect(existsSync(join(folder, "fleets")), said).toBe(false);
     }
     // The name is free for the mended command; then it is taken.
     await calls.fleet("create", "--name", "bad", "--count", "1", "--command", "true", "--wait");
-    const again = await calls.call(
-      "fleet",
-      "create",
-      "--name",
-      "bad",
-      "--count",
-      "1",
-      "--command",
-      "true",
-    );
+    const again = await calls.call(...create, "--count", "1", "--command", "true");
     expect(again).toMatchObject({
       code: 64,
       stderr: expect.stringContaining("there is a fleet bad"),
@@ -251,8 +244,8 @@ describe("sluice fleet", () => {
     const added = await calls.fleet(
       ...["add", "--name", "grown", "--tasks-from-local-file", "commands.jsonl"],
     );
-    expect(added).toContain("Successfully added 1 tasks to fleet 'grown'");
-    await calls.fleet("add", "--name", "grown", "--count", "2");
+    expect(added).toContain("Successfully added 1 task to fleet 'grown'");
+    await calls.fleet("task", "add", "--name", "grown", "--count", "2");
     expect(await calls.untilOver("grown")).toMatchObject({
       state: "successful",
       tasks: { successful: 6, total: 6 },
@@ -297,6 +290,32 @@ describe("sluice fleet", () => {
     expect(twice).toMatchObject({ code: 0, stdout: "Deleting fleet 'soft'...\nOK\n" });
     expect(existsSync(join(folder, "fleets/soft"))).toBe(false);
     expect((await calls.json<{ name: string }>("list")).map(({ name }) => name)).toEqual(["hard"]);
+  });
+
+  it("does not begin when it is canceled at once, nor a batch that waits", async () => {
+    const { folder, calls } = someFleet();
+    const create = ["--cpu", "2", "--command", "sh", "--command", "-c", "--arg"];
+    const program = "echo x >> $CE_FLEET_NAME; sleep 3";
+    await calls.fleet("create", "--name", "hasty", "--count", "40", ...create, program);
+    await calls.fleet("cancel", "--name", "hasty");
+    // Its process may just start.
+    await pause(4000);
+    const { tasks } = await calls.untilOver("hasty");
+    expect(tasks.canceled).toBeGreaterThan(37);
+    await calls.fleet("create", "--name", "early", "--count", "1", ...create, program);
+    const early = await calls.call("fleet", "delete", "--name", "early");
+    expect(early.stderr).toMatch(/fleet early is (pending|running)/);
+    await calls.fleet("create", "--name", "queue", "--count", "1", ...create, program);
+    while (!existsSync(join(folder, "queue"))) await pause(50);
+    await calls.fleet("add", "--name", "queue", "--count", "2");
+    await calls.fleet("cancel", "--name", "queue");
+    await pause(8000);
+    expect(await calls.get("queue")).toMatchObject({
+      ...{ state: "canceled", tasks: { successful: 1, canceled: 2, total: 3 } },
+    });
+    // Whoever wants it may still go on.
+    expect(await calls.call("fleet", "resume", "--name", "queue")).toMatchObject({ code: 0 });
+    expect(readFileSync(join(folder, "queue"), "utf8")).toBe("x\nx\nx\n");
   });
 
   it("ends programs that were let go on, once that is asked for", async () => {

@@ -43,10 +43,11 @@ export function joiningBackend(
       await check(job, preparation);
     },
     prepare,
-    async workersFor({ workers }) {
+    async workersFor(job) {
+      const { workers } = job;
       return {
         workers: workers.max ?? 1,
-        notices: [],
+        notices: scheduler.notices?.(job) ?? [],
         ...(workers.cpu !== undefined && { cores: Math.max(1, Math.floor(workers.cpu)) }),
         ...(workers.memory !== undefined && { freeMemoryBytes: parseMemory(workers.memory) }),
       };

@@ -77,6 +77,8 @@ export interface Scheduler {
   renderDev?(job: JobSpec, program: readonly string[]): Promise<Rendered>;
   /** Refuses a job that its machines cannot carry out, before anything is planned. */
   check(job: JobSpec): Promise<void>;
+  /** What the user should know of a job that it accepts. */
+  notices?(job: JobSpec): string[];
   /** Most workers of one submission. */
   maxShares(): Promise<number>;
   /** @returns the scheduler's id. */

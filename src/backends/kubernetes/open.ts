@@ -1,4 +1,5 @@
 import { systemClock } from "../../foundation/clock.ts";
+import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { BackendContext, OpenBackend } from "../context.ts";
 import { joiningBackend } from "../joining/joining.ts";
@@ -22,6 +23,7 @@ export function openKubernetes({ environment }: BackendContext): OpenBackend {
         const rendered = await renderIndexedJob({ ...first, job, location: job.output.path });
         await client.assertAccepted(rendered);
       },
+      notices: gpuNotices,
       maxShares: () => client.maxShares(),
       submit: (rendered) => client.submit(rendered),
       look: (run) => client.look(run),
@@ -31,6 +33,14 @@ export function openKubernetes({ environment }: BackendContext): OpenBackend {
     // Each worker checks and prepares its own machine before its first row.
     { program, check: async () => {}, prepare: async () => {} },
   );
+}
+
+/** Clusters have no common names for kinds of GPUs. */
+function gpuNotices({ workers: { gpu }, kubernetes }: JobSpec): string[] {
+  const kind = gpu === undefined ? undefined : gpuRequest(gpu).kind;
+  if (kind === undefined || kubernetes?.nodeSelector) return [];
+  const detail = "pods get GPUs of any kind unless kubernetes.nodeSelector names the nodes";
+  return [`GPUs of kind ${kind}: ${detail}`];
 }
 
 /** True for places below a volume that outlives a pod. */

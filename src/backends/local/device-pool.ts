@@ -71,8 +71,9 @@ export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGrou
   const asked = describeEngine(job.model).devices?.(job.model) ?? {};
   const { gpu } = job.workers;
   const notices: string[] = [];
+  const key = job.model.engine === "program" ? "--gpu" : "workers.gpu";
   const note = (text: string) =>
-    void notices.push(gpu === undefined ? text : `workers.gpu: ${gpu}: ${text}`);
+    void notices.push(gpu === undefined ? text : `${key}: ${gpu}: ${text}`);
   if (shown.length === 0) {
     const nothing = "no GPU is seen on this machine";
     if (gpu !== undefined) note(nothing);

@@ -61,8 +61,10 @@ export function localWorkers(
   const { max, cpu, memory } = job.workers;
   const notices = [...ofDevices];
   let workers = max ?? (groups.length || workersByEngine(job, rows, machine));
+  const programs = programsOf(job);
   if (groups.length > 0 && workers > groups.length) {
-    notices.push(`workers.max: ${max}: this machine has GPUs for ${groups.length}`);
+    const key = programs === undefined ? `workers.max: ${max}` : "--max-scale";
+    notices.push(`${key}: this machine has GPUs for ${groups.length * (programs ?? 1)}`);
     workers = groups.length;
   }
   const fits: [key: string, workers: number][] = [];
@@ -73,11 +75,20 @@ export function localWorkers(
   for (const [asked, fitting] of fits) {
     if (fitting >= workers) continue;
     const given = Math.max(1, fitting);
-    notices.push(
-      fitting === 0
-        ? `this machine has less than one worker asks for (workers.${asked}); one is started`
-        : `workers.${asked} allows ${given} of ${workers} workers on this machine`,
-    );
+    if (programs === undefined) {
+      notices.push(
+        fitting === 0
+          ? `this machine has less than one worker asks for (workers.${asked}); one is started`
+          : `workers.${asked} allows ${given} of ${workers} workers on this machine`,
+      );
+    } else if (fitting === 0) {
+      notices.push(
+        `this machine has less than a program books (--${asked.replace(":", "")}); one runs at a time`,
+      );
+    } else if (rows > given * programs) {
+      const most = `${given * programs} of ${workers * programs} programs`;
+      notices.push(`--${asked.split(":")[0]} allows ${most} side by side on this machine`);
+    }
     workers = given;
   }
   const { cores, freeMemoryBytes: free } = machine;
@@ -86,6 +97,11 @@ export function localWorkers(
     cores: Math.max(1, Math.floor(cores / workers)),
     ...(free !== undefined && { freeMemoryBytes: Math.floor(free / workers) }),
   };
+}
+
+/** Programs of each worker in a fleet, whose bookings are flags. */
+function programsOf({ model }: JobSpec): number | undefined {
+  return model.engine === "program" ? model.instances : undefined;
 }
 
 function workersByEngine({ model }: JobSpec, rows: number, { cores }: Machine): number {

@@ -23,7 +23,7 @@ for entry in /* /.[!.]*; do
 done
 while [ "$1" != -- ]; do
   top=/$(echo "$1" | cut -d/ -f2)
-  [ -d "$1" ] || [ ! -e "$top" ] || fail "$1 is not a folder, and $top is one of this machine"
+  [ -d "$1" ] || [ ! -e "$top" ] || fail "$top is here, without $1: mount at another path"
   mkdir -p "$root$1" && mount --bind "$2" "$root$1" || exit 125
   shift 2
 done

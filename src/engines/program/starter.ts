@@ -44,8 +44,8 @@ export async function openStarter(
   const links = isInside && instances === 1 ? await openLinkedMounts(paths) : undefined;
   if (links) return plainStarter(options, context, { directory, links });
   const names = mounts.map(({ path }) => `$${mountVariable(path)}`).join(", ");
-  const detail = `this machine permits no mounts (${namespace.refused})`;
-  logger.log("warn", `${detail}: programs find them at ${names}, and not at their paths`);
+  const detail = `mounts are not at their paths on this machine (${namespace.refused})`;
+  logger.log("warn", `${detail}: programs find them at ${names}`);
   return plainStarter(options, context, { directory });
 }
 

@@ -37,6 +37,8 @@ export interface CoordinatorOptions {
   id: string;
   job: JobSpec;
   ownModel?: JobSpec["model"];
+  /** Requests to cancel that it need not obey; default: those that there are when it leads. */
+  cancelsBefore?: number;
   signal?: AbortSignal;
 }
 
@@ -111,8 +113,10 @@ export class Coordinator {
       const { won } = await createOnce(storage, file, record, (it) => it.id);
       if (!won) continue;
       await assertStands(storage);
-      const coordinator = new Coordinator(record, options, await countCancels(storage));
+      const cancels = await countCancels(storage);
+      const coordinator = new Coordinator(record, options, options.cancelsBefore ?? cancels);
       await coordinator.#writeHeartbeat();
+      await coordinator.#obeyCancels(cancels);
       coordinator.#scheduleBeat();
       return coordinator;
     }
@@ -177,11 +181,11 @@ export class Coordinator {
     await this.assertLeads();
     // A canceled run keeps its leader until it has stopped: its workers are still writing.
     await this.#writeHeartbeat();
-    const cancels = await countCancels(this.#options.storage);
-    if (cancels > this.#cancelsBefore) await this.#obeyCancel(cancels);
+    await this.#obeyCancels(await countCancels(this.#options.storage));
   }
 
-  async #obeyCancel(number: number): Promise<void> {
+  async #obeyCancels(number: number): Promise<void> {
+    if (number <= this.#cancelsBefore) return;
     const { storage } = this.#options;
     const { graceMs = limits.stopGraceMs } =
       (await readJson<CancelRecord>(storage, cancelPath(number))) ?? {};

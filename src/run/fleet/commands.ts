@@ -1,3 +1,4 @@
+import { looksSecret } from "../../engines/secrets.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { nameUuid } from "../../foundation/ids.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
@@ -37,6 +38,9 @@ export interface TaskRange {
   min: number;
   max: number;
 }
+
+const secretDetail =
+  "looks like a secret, and lines are stored: pass it by --env NAME, which all tasks get";
 
 const fields = ["cmds", "args", "env", "idx"] as const;
 
@@ -82,6 +86,10 @@ function commandOf(value: unknown, place: Place, index: string): CommandLine {
   }
   if (cmds !== undefined && (cmds as string[]).length === 0) throw invalid("cmds", "is empty");
   if (env !== undefined && !isVariables(env)) throw invalid("env", "must be an object of texts");
+  const secret = Object.entries((env ?? {}) as Record<string, string>).find((each) =>
+    looksSecret(...each),
+  );
+  if (secret) throw invalid(`env.${secret[0]}`, secretDetail);
   const isNumber = Number.isSafeInteger(idx) && (idx as number) >= 0;
   const isName = typeof idx === "string" && /^[^\s/]{1,200}$/.test(idx);
   if (idx !== undefined && !isNumber && !isName) {

@@ -69,6 +69,11 @@ export function backendKeys(
   const { key, settings, imageOf } = bringer;
   const own = (job[key] ?? {}) as JsonObject;
   const brought = image === undefined ? own : settings({ ...fleet, image }, own);
+  if (key !== "sky" && imageOf(brought) === undefined) {
+    throw new SluiceError("USAGE", `backend ${backend} needs --image`, {
+      hint: "name an image with Node.js and Sluice: sluice image builds one",
+    });
+  }
   const isInside = image !== undefined && imageOf(brought) === image;
   const all = key === "sky" ? passedOn(fleet, brought) : brought;
   return {

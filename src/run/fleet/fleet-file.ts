@@ -89,8 +89,15 @@ function problemsOf(
   known: readonly string[],
 ): Problem[] {
   return (parsed.error?.issues ?? []).flatMap((issue): Problem[] => {
-    const path = [key, ...issue.path.map(String)];
-    const fault = { code: "JOB_INVALID" as const, origin };
+    const hint = "see docs/fleets.md";
+    const [first, ...inside] = issue.path.map(String);
+    // Without a file, everything comes from flags.
+    const isFlag = origin.from === "default" && key === "fleet" && first !== undefined;
+    const path = isFlag ? inside : [key, ...issue.path.map(String)];
+    const fault = {
+      ...{ code: "JOB_INVALID" as const, hint },
+      origin: isFlag ? ({ from: "flag", name: flagOf(first) } as const) : origin,
+    };
     if (issue.code !== "unrecognized_keys") return [{ ...fault, path, message: issue.message }];
     return issue.keys.map((name) => {
       const meant = nearest(name, known);
@@ -98,4 +105,10 @@ function problemsOf(
       return { ...fault, path: [...path, name], message: `is not a key here; ${more}` };
     });
   });
+}
+
+/** The flag of a key: `--max-scale` for `maxScale`. */
+function flagOf(key: string): string {
+  const words = key === "args" ? "arg" : key.replaceAll(/[A-Z]/g, (it) => `-${it.toLowerCase()}`);
+  return `--${words}`;
 }

@@ -120,13 +120,25 @@ export function storePlace(text: string, stores: Stores, field: string): StorePl
  *
  * @throws SluiceError `USAGE`.
  */
-export function mountOf(text: string, stores: Stores): StorePlace & { path: string } {
+function mountOf(text: string, stores: Stores): StorePlace & { path: string } {
   const [, path, place] = /^(\/[^=]*[^=/])=(.+)$/.exec(text) ?? [];
   if (path === undefined || place === undefined) {
     const detail = `--mount-data-store ${shown(text)} is not /PATH=STORE:/PREFIX`;
     throw new SluiceError("USAGE", detail);
   }
   return { path, ...storePlace(place, stores, "--mount-data-store") };
+}
+
+/** The mounts of a fleet. @throws SluiceError `USAGE`. */
+export function mountsOf(
+  { mountDataStore }: Pick<FleetSpec, "mountDataStore">,
+  stores: Stores,
+): (StorePlace & { path: string })[] {
+  const found = mountDataStore.map((text) => mountOf(text, stores));
+  const paths = found.map(({ path }) => path);
+  const twice = paths.find((path, at) => paths.indexOf(path) < at);
+  if (twice === undefined) return found;
+  throw new SluiceError("USAGE", `--mount-data-store: ${twice} is given twice`);
 }
 
 /** How many programs a worker runs side by side, and what each worker then needs. */
@@ -142,16 +154,24 @@ export function bookings({ cpu, memory, gpu, maxScale }: FleetSpec) {
   // not, because only a backend knows how many of them fit a machine.
   const small = memory === undefined && cpu < 1 ? Math.floor(1 / cpu) : 1;
   const fitting = share < 1 ? Math.floor(1 / share) : small;
-  const instances = Math.max(1, Math.min(fitting, maxScale, 256));
+  const instances = evenShare(maxScale, Math.max(1, Math.min(fitting, maxScale, 256)));
   return {
     instances,
     workers: {
-      max: Math.ceil(maxScale / instances),
+      max: Math.floor(maxScale / instances),
       cpu: cpu * instances,
       ...(memory !== undefined && { memory: multiplied(memory, instances) }),
       ...(gpu !== undefined && { gpu: [family, Math.max(1, share)].filter(Boolean).join(":") }),
     },
   };
+}
+
+/** Programs of a worker, so that all workers together have `all` or a little less, never more. */
+function evenShare(all: number, most: number): number {
+  let best = most;
+  // With less than a quarter of what fits, there would be too many workers.
+  for (let each = most; each >= most / 4; each--) if (all % each < all % best) best = each;
+  return best;
 }
 
 function multiplied(memory: string, by: number): string {

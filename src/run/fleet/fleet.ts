@@ -1,4 +1,4 @@
-import { readFile, rm, stat } from "node:fs/promises";
+import { readFile, rm, rmdir, stat } from "node:fs/promises";
 import { basename, relative, resolve } from "node:path";
 import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
@@ -13,6 +13,7 @@ import { runStorage } from "../directory/run-storage.ts";
 import { jobFromValue } from "../job/from-value.ts";
 import type { JobInput, JobSpec } from "../job/schema.ts";
 import { readPlan } from "../plan/plan.ts";
+import { stagingFolder } from "../programs/object-cache.ts";
 import {
   type CommandRow,
   commandLines,
@@ -26,7 +27,7 @@ import { backendKeys } from "./fleet-backend.ts";
 import {
   bookings,
   type FleetSpec,
-  mountOf,
+  mountsOf,
   type StorePlace,
   type Stores,
   sourceOf,
@@ -122,10 +123,10 @@ export async function createFleet(
   const name = spec.name ?? `fleet-${id.slice(0, 8)}-1`;
   const places = openStorage(root);
   const location = `${places.location.replace(/\/+$/, "")}/${name}`;
-  const mounts = spec.mountDataStore.map((text) => {
-    const mount = mountOf(text, stores);
-    return { ...mount, location: absolute(mount.location) };
-  });
+  const mounts = mountsOf(spec, stores).map((mount) => ({
+    ...mount,
+    location: absolute(mount.location),
+  }));
   const { image, registrySecret, command, args, cpu, memory, gpu, maxScale, retries } = spec;
   const record: FleetRecord = {
     ...{ format: 1, id, name, createdAt: new Date(clock.now()).toISOString() },
@@ -137,11 +138,12 @@ export async function createFleet(
     ...(request.timeoutMs !== undefined && { timeoutMs: request.timeoutMs }),
   };
   const fleet: Fleet = { record, location, storage: openStorage(location), batches: [] };
-  const commands = await readCommands(request, dependencies, 0);
   const { env } = backendKeys(spec, request.job);
-  const batch = await writeBatch(fleet, { ...commands, env }, new Set(), dependencies);
+  const commands = await readCommands(request, dependencies, 0);
+  let batch: WrittenBatch | undefined;
   let isOurs = false;
   try {
+    batch = await writeBatch(fleet, { ...commands, env }, new Set(), dependencies);
     const job = jobOfFleet(request, fleet, batch, booked);
     ({ won: isOurs } = await createOnce(places, recordPath(name), record, (it) => it.id));
     if (isOurs) return (await addBatch(fleet, batch, job, request.plan))!;
@@ -152,7 +154,8 @@ export async function createFleet(
   } catch (error) {
     // So that the same command can be given again, mended.
     if (isOurs) await deleteFleet(fleet, places).catch(() => {});
-    else await fleet.storage.remove(batch.record.commands).catch(() => {});
+    else if (batch) await fleet.storage.remove(batch.record.commands).catch(() => {});
+    await removeEmptyFolders(fleet, places);
     throw byFlags(error);
   }
 }
@@ -251,7 +254,10 @@ async function readCommands(
       const given = storePlace(spec.tasksFrom!, stores, "--tasks-from").location;
       const place = absoluteLocation(workingDirectory, given);
       const objects: string[] = [];
-      for await (const { path } of inputs.list(place)) objects.push(relative(place, path));
+      for await (const { path } of inputs.list(place)) {
+        const object = relative(place, path);
+        if (!path.endsWith("/") && !object.startsWith(stagingFolder)) objects.push(object);
+      }
       const commands = objects.sort().map((object, at) => ({
         command: { idx: String(firstIndex + at), env: { SLUICE_TASK_OBJECT: object } },
       }));
@@ -301,10 +307,16 @@ async function addBatch(
   plan: FleetRequest["plan"],
 ): Promise<Fleet | undefined> {
   const { storage } = fleet;
-  const batch: FleetBatch = { number: fleet.batches.length + 1, ...record };
+  const batch: FleetBatch = { number: (fleet.batches.at(-1)?.number ?? 0) + 1, ...record };
   const { won } = await createOnce(storage, batchPath(batch.number), batch, (it) => it.writer);
   if (!won) return undefined;
-  await plan({ ...job, output: { ...job.output, path: runOfBatch(fleet, batch) } });
+  try {
+    await plan({ ...job, output: { ...job.output, path: runOfBatch(fleet, batch) } });
+  } catch (error) {
+    // Nothing would ever run it.
+    for (const path of [batchPath(batch.number), record.commands]) await storage.remove(path);
+    throw error;
+  }
   return { ...fleet, batches: [...fleet.batches, batch] };
 }
 
@@ -395,6 +407,13 @@ async function rowsOfFleet({ storage, batches }: Fleet): Promise<CommandRow[]> {
   const rows: CommandRow[] = [];
   for (const batch of batches) rows.push(...(await rowsOfBatch(storage, batch)));
   return rows;
+}
+
+/** The folders that a refused fleet made. Those with anything in them stay. */
+async function removeEmptyFolders({ location }: Fleet, places: Storage): Promise<void> {
+  if (schemeOf(location) !== undefined) return;
+  const made = [`${location}/commands`, location, `${places.location}/${recordPrefix}`];
+  for (const folder of [...made, places.location]) await rmdir(folder).catch(() => {});
 }
 
 /** Removes everything of a fleet. The caller has seen that nobody works on it. */

@@ -34,6 +34,11 @@ interface StagedRecord {
   files: StagedFile[];
 }
 
+/** A try whose results do not count. */
+interface Discarded extends Pick<StagedRecord, "id"> {
+  files: readonly Pick<StagedFile, "mount" | "name">[];
+}
+
 type ProgramMount = Extract<JobSpec["model"], { engine: "program" }>["mounts"][number];
 
 export interface ProgramPlacesOptions {
@@ -159,13 +164,23 @@ class Outlet {
     result: JsonObject,
     views: readonly MountView[],
   ): Promise<JsonObject> {
-    const files: StagedFile[] = [];
+    const found: (ResultFile & { mount: number })[] = [];
     for (const [mount, view] of views.entries()) {
-      for (const file of await view.results()) files.push(await this.#store(mount, file, id));
+      for (const file of await view.results()) found.push({ mount, ...file });
     }
-    if (files.length === 0) return result;
-    const names = files.map(({ mount, name, bytes, sha256 }) => ({ mount, name, bytes, sha256 }));
-    const own: StagedRecord = { id, result: { ...result, files: names }, files };
+    if (found.length === 0) return result;
+    const files: StagedFile[] = [];
+    try {
+      for (const file of found) files.push(await this.#store(file.mount, file, id));
+    } catch (error) {
+      await this.#discard({ id, files: found }).catch(() => {});
+      throw error;
+    }
+    const own: StagedRecord = {
+      id,
+      result: { ...result, files: files.map((each) => ({ ...each })) },
+      files,
+    };
     const { won, record } = await createOnce(this.#run, this.#recordOf(row), own, (it) => it.id);
     if (!won) await this.#discard(own);
     await this.#publish(record);
@@ -209,7 +224,7 @@ class Outlet {
     await this.#removeFolders(id);
   }
 
-  async #discard({ id, files }: StagedRecord): Promise<void> {
+  async #discard({ id, files }: Discarded): Promise<void> {
     for (const { mount, name } of files) {
       await this.#stages[mount]!.storage.remove(stagedName(id, name));
     }

@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import type { BackendContext } from "../../../src/backends/context.ts";
+import { openKubernetes } from "../../../src/backends/kubernetes/open.ts";
 import { renderIndexedJob } from "../../../src/backends/kubernetes/render.ts";
 import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
 
@@ -77,6 +79,20 @@ describe("renderIndexedJob", () => {
       { location: "/data/it's out", generation: 2, takers: 10, shares: [2, 3, 7] },
     );
     expect(text).toBe(golden("everything"));
+  });
+
+  it("says that a kind of GPU needs a label of the cluster", async () => {
+    const context = { environment: {} } as BackendContext;
+    const noticesOf = async (gpu: string, more: object = {}) => {
+      const kubernetes = { ...given.kubernetes!, ...more };
+      const job = jobSchema.parse({ ...given, workers: { max: 2, gpu }, kubernetes });
+      return (await openKubernetes(context).workersFor(job, 10)).notices;
+    };
+    expect(await noticesOf("l40s:1")).toEqual([
+      "GPUs of kind l40s: pods get GPUs of any kind unless kubernetes.nodeSelector names the nodes",
+    ]);
+    expect(await noticesOf("1")).toEqual([]);
+    expect(await noticesOf("l40s:1", { nodeSelector: { gpu: "l40s" } })).toEqual([]);
   });
 
   it("refuses by name what does not fit", () => {

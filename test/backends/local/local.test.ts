@@ -45,6 +45,18 @@ describe("localWorkers", () => {
     });
   });
 
+  it("names the flags of a fleet, and counts its programs", () => {
+    const program = { engine: "program" as const, name: "f", instances: 2, cpu: 1.5 };
+    const noticesOf = (asked: object, rows: number) => workersFor(asked, rows, program).notices;
+    expect(noticesOf({ max: 5, cpu: 3 }, 100)).toEqual([
+      "--cpu allows 4 of 10 programs side by side on this machine",
+    ]);
+    expect(noticesOf({ max: 5, cpu: 3 }, 4)).toEqual([]);
+    expect(noticesOf({ max: 5, cpu: 30 }, 1)).toEqual([
+      "this machine has less than a program books (--cpu 30); one runs at a time",
+    ]);
+  });
+
   it("divides the memory that is free, where that is known", () => {
     const job = jobSchema.parse({
       ...{ input: "/in.jsonl", model: { engine: "fake" }, prompt: "p", workers: { max: 4 } },

@@ -30,7 +30,7 @@ exec setsid --wait sh -c 'echo $$ > "$0"; exec "$@"' $FOLDER/pid $entry "$@"`;
 
 function withPodman(options: object) {
   const folder = mkdtempSync(join(tmpdir(), "sluice-podman-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   writeFileSync(join(folder, "podman"), standIn, { mode: 0o755 });
   const model = programModel.parse({
     ...{ engine: "program", image: "example/tool:1", variables: ["OWN"], ...options },

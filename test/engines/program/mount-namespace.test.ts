@@ -47,6 +47,11 @@ describe("a mount namespace", () => {
   it("changes no folder of this machine", async () => {
     const namespace = await openMountNamespace(["/usr/sluice-test"], environment);
     expect(namespace).toHaveProperty("refused");
+    if ("refused" in namespace && namespace.refused.startsWith("/usr")) {
+      expect(namespace.refused).toBe(
+        "/usr is here, without /usr/sluice-test: mount at another path",
+      );
+    }
     expect(existsSync("/usr/sluice-test")).toBe(false);
   });
 

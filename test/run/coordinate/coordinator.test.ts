@@ -32,13 +32,14 @@ interface RuleOptions {
   over?: Storage;
   /** True for a process that dies at once: no time passes for it any more. */
   dies?: boolean;
+  cancelsBefore?: number;
 }
 
 /** Leads as a process of some host. */
 async function lead(
   host: string,
   pid: number,
-  { over = storage, dies = false }: RuleOptions = {},
+  { over = storage, dies = false, ...more }: RuleOptions = {},
 ): Promise<Coordinator> {
   const ownClock = dies ? virtualClock() : clock;
   const self: ProcessIdentity = { host, bootId: host, pid, startTime: `${pid}` };
@@ -48,6 +49,7 @@ async function lead(
     clock: ownClock,
     id: `${host}-${pid}`,
     job: jobOf(),
+    ...more,
     processes: {
       self: () => self,
       look: (other) => {
@@ -166,6 +168,12 @@ describe("a coordinator at work", () => {
     expect((await errorOf(lead("b", 2))).code).toBe("COORDINATOR_LIVES");
     await coordinator.end();
     expect((await lead("b", 2)).record.number).toBe(2);
+  });
+
+  it("obeys a cancel of before at once, if it was started before that", async () => {
+    await requestCancel(storage, "a", 5);
+    const first = await lead("a", 1, { cancelsBefore: 0 });
+    expect(first.signal.reason).toMatchObject({ code: "RUN_CANCELED", graceMs: 5 });
   });
 
   it("is not ended by a cancel of the call before it", async () => {

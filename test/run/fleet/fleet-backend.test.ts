@@ -126,7 +126,7 @@ describe("a fleet on another backend", () => {
       [secret, "sky", {}, /--registry-secret has no effect with backend sky/],
       [{ workingDirectory: "gone" }, "local", {}, /there is no folder .*gone \(field fleet.work/],
       [{ registrySecret: "pull" }, "kubernetes", {}, /has no effect without --image/],
-      [{}, "kubernetes", {}, /kubernetes.image: is missing/],
+      [{}, "kubernetes", {}, /backend kubernetes needs --image/],
       [{ image }, "code-engine", {}, /codeEngine.stateStore: /],
       [variable, "kubernetes", {}, /env.HF_TOKEN: .* kubernetes.env: \{ HF_TOKEN: \{ secret: /],
       [variable, "code-engine", { codeEngine }, /env.HF_TOKEN: .* codeEngine.envFrom/],

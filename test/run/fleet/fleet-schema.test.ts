@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { bookings, fleetSchema, mountOf, storePlace } from "../../../src/run/fleet/fleet-schema.ts";
+import {
+  bookings,
+  fleetSchema,
+  mountsOf,
+  storePlace,
+} from "../../../src/run/fleet/fleet-schema.ts";
 
 const bookingsOf = (given: object) => bookings(fleetSchema.parse(given));
 
@@ -10,15 +15,23 @@ describe("bookings", () => {
       instances: 1,
       workers: { max: 1, cpu: 24, memory: "120G", gpu: "l40s:1" },
     });
-    expect(bookingsOf({ cpu: 0.25, maxScale: 10 })).toEqual({
+    expect(bookingsOf({ cpu: 0.25, maxScale: 8 })).toEqual({
       instances: 4,
-      workers: { max: 3, cpu: 1 },
+      workers: { max: 2, cpu: 1 },
     });
     expect(bookingsOf({ cpu: 0.25, memory: "1.5G", maxScale: 10 })).toEqual({
       instances: 1,
       workers: { max: 10, cpu: 0.25, memory: "1.5G" },
     });
-    // No more than are wanted side by side.
+    // No more than are wanted side by side, and as nearly as many as few enough workers allow.
+    for (const [maxScale, cpu, instances, max] of [
+      [10, 0.25, 2, 5],
+      [3, 0.5, 1, 3],
+      [7, 0.25, 1, 7],
+      [101, 0.1, 10, 10],
+    ] as const) {
+      expect(bookingsOf({ cpu, maxScale })).toMatchObject({ instances, workers: { max } });
+    }
     expect(bookingsOf({ cpu: 0.1, maxScale: 3 })).toMatchObject({
       instances: 3,
       workers: { max: 1, cpu: expect.closeTo(0.3) },
@@ -68,11 +81,14 @@ describe("places in stores", () => {
   });
 
   it("have a path where programs find them", () => {
-    expect(mountOf("/in/deep=input:/a=b", stores)).toEqual({
-      ...{ path: "/in/deep", store: "input", location: "s3://bucket/base/a=b" },
-    });
+    const read = (...mountDataStore: string[]) => mountsOf({ mountDataStore }, stores);
+    expect(read("/in/deep=input:/a=b", "/in=local")).toEqual([
+      { path: "/in/deep", store: "input", location: "s3://bucket/base/a=b" },
+      { path: "/in", store: "local", location: "/data" },
+    ]);
     for (const text of ["in=input:/", "/=input:/", "/in/=input:/", "/in", "/in="]) {
-      expect(() => mountOf(text, stores), text).toThrow("is not /PATH=STORE:/PREFIX");
+      expect(() => read(text), text).toThrow("is not /PATH=STORE:/PREFIX");
     }
+    expect(() => read("/in=input", "/in=local")).toThrow("/in is given twice");
   });
 });

@@ -66,6 +66,24 @@ describe("a fleet", () => {
     });
   });
 
+  it("has no batch that could not be planned", async () => {
+    const { create, request, root, dependencies } = fleetsIn(scratchFolder());
+    const fleet = await create({ name: "f", count: 2, command: "ls" });
+    const failing = {
+      ...request({ count: 3 }),
+      plan: async () => {
+        throw new Error("the scheduler is away");
+      },
+    };
+    await expect(addToFleet(fleet, failing, dependencies)).rejects.toThrow("is away");
+    const { batches } = await addToFleet(fleet, request({ count: 1 }), dependencies);
+    expect(batches.map(({ number, tasks }) => [number, tasks])).toEqual([
+      [1, 2],
+      [2, 1],
+    ]);
+    expect((await openFleet(root, { name: "f" }, dependencies)).batches).toEqual(batches);
+  });
+
   it("gets each index once, though two calls add tasks at the same moment", async () => {
     const { create, request, planned, dependencies } = fleetsIn(scratchFolder());
     const fleet = await create({ name: "f", count: 2, command: "ls" });

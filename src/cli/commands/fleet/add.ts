@@ -16,9 +16,10 @@ interface AddFlags extends TargetFlags {
   dataStore?: readonly string[];
 }
 
-/** `sluice fleet add`: more tasks for a fleet. */
-export function register(fleet: Command, given: CliIo): void {
-  const command = fleet.command("add").description("Give a fleet more tasks.");
+/** `sluice fleet add`, which is also `fleet task add|create`: more tasks for a fleet. */
+export function register(parent: Command, given: CliIo): void {
+  const command = parent.command("add").description("Give a fleet more tasks.");
+  if (parent.name() === "task") command.alias("create");
   const io = withStoreFlags(command, given);
   withSource(withTarget(command))
     .option("--json", "print JSON")
@@ -49,8 +50,9 @@ async function add(flags: AddFlags, io: CliIo): Promise<void> {
   if (batch === undefined) throw new SluiceError("RUN_DAMAGED", fleet.location);
   startDriver(fleet, batch, flags, io);
   if (flags.json) return await write(io, `${JSON.stringify(batch)}\n`);
+  const noun = batch.tasks === 1 ? "task" : "tasks";
   const lines = [
-    `Successfully added ${batch.tasks} tasks to fleet '${fleet.record.name}'`,
+    `Successfully added ${batch.tasks} ${noun} to fleet '${fleet.record.name}'`,
     `Run 'sluice fleet task list ${nextFlags("--fleet-id", fleet, flags, io)}' to retrieve a list of tasks.`,
     "OK",
   ];

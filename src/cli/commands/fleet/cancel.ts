@@ -39,7 +39,7 @@ async function cancel(flags: CancelFlags, io: CliIo): Promise<void> {
   const { status } = await readFleet(fleet, dependencies);
   const open = status.runs.filter(({ sealedAt }) => sealedAt === null);
   if (open.length === 0) {
-    throw new SluiceError("USAGE", `fleet ${fleet.record.name} is ${status.state}`, {
+    throw new SluiceError("USAGE", `fleet ${fleet.record.name} has ended (${status.state})`, {
       hint: "only a fleet with open tasks can be canceled",
     });
   }

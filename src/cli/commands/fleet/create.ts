@@ -114,6 +114,9 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
     dependencies,
   );
   const { record, batches } = created;
+  if (batches[0]!.tasks === 0) {
+    logger.log("warn", "the fleet has no tasks; sluice fleet add gives it some");
+  }
   if (flags.json) await write(io, `${JSON.stringify(record)}\n`);
   else await tellNext(created, flags, io);
   if (!flags.wait) return startDriver(created, batches[0]!, flags, driving);

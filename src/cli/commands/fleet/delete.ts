@@ -20,9 +20,11 @@ async function remove(flags: TargetFlags, io: CliIo): Promise<void> {
     import("../../../run/fleet/fleet-status.ts"),
   ]);
   const { status } = await readFleet(fleet, dependencies);
-  if (status.runs.some(({ state }) => state === "running")) {
+  // A process, or the workers of a scheduler, may just start.
+  const open = status.runs.find(({ state }) => state === "running" || state === "pending");
+  if (open) {
     const { name } = fleet.record;
-    throw new SluiceError("COORDINATOR_LIVES", `fleet ${name} is running`, {
+    throw new SluiceError("COORDINATOR_LIVES", `fleet ${name} is ${open.state}`, {
       hint: `cancel it first: sluice fleet cancel --name ${name}`,
     });
   }

@@ -65,9 +65,11 @@ async function writeTask(
       continue;
     }
     if (!isOnly || allTries) await write(io, `==> task ${index}, try ${at + 1} <==\n`);
-    const { output } = await readLog(run, path);
+    const { output, end } = await readLog(run, path);
     for (const { text } of output) await write(io, text);
     const last = output.at(-1)?.text ?? "\n";
     if (!last.endsWith("\n")) await write(io, "\n");
+    const leftOut = Number(end?.leftOutChars ?? 0);
+    if (leftOut > 0) io.stderr.write(`task ${index}: ${leftOut} more characters were not kept\n`);
   }
 }

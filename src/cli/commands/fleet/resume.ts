@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { backendContext } from "../../../api/backend-context.ts";
 import { openBackends } from "../../../backends/registry.ts";
 import { sleep } from "../../../foundation/clock.ts";
@@ -34,7 +34,8 @@ export function register(fleet: Command, given: CliIo): void {
     .description("Carry out the open tasks of a fleet, in this process.");
   const io = withStoreFlags(command, given);
   withTarget(command)
-    .option("--only <batch>", "only this batch, when those before it are not worked on")
+    // For the process that create and add start.
+    .addOption(new Option("--only <batch>", "this batch, unless it is canceled before").hideHelp())
     .option("--quiet", "no progress")
     .action((flags: ResumeFlags) => resumeFleet(flags, io));
 }
@@ -95,6 +96,7 @@ async function resumeBatch(
     const run = (await untilIdle(target, batch, io))?.run;
     if (run !== undefined && run.sealedAt !== null)
       return run.state === "successful" ? exitCodes.ok : exitCodes.failedRows;
+    if (run?.state === "canceled" && flags.only !== undefined) return exitCodes.resumable;
     try {
       return await carryOut(target.fleet, batch, flags, io);
     } catch (error) {
@@ -124,11 +126,15 @@ async function carryOut(
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal, listen) =>
       startRun(
         { kind: "resume", location, change: async (job) => job },
-        startOptions(
-          { backendOf: backends.of, dependencies, signal, install: true },
-          progress,
-          listen,
-        ),
+        {
+          ...startOptions(
+            { backendOf: backends.of, dependencies, signal, install: true },
+            progress,
+            listen,
+          ),
+          // Its first process obeys a request that came before it was ready.
+          ...(flags.only !== undefined && { cancelsBefore: 0 }),
+        },
       ),
     );
     if (result.error) progress.logger.log("error", result.error.message);

@@ -5,6 +5,7 @@ import type { FleetTask } from "../../../run/fleet/fleet-status.ts";
 import { stateWords } from "../../../run/status/state-words.ts";
 import { type CliIo, write } from "../../io.ts";
 import { withStoreFlags } from "../../store-flags.ts";
+import { register as registerAdd } from "./add.ts";
 import { openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
 
 interface TaskFlags extends TargetFlags {
@@ -12,9 +13,10 @@ interface TaskFlags extends TargetFlags {
   showAllColumns?: boolean;
 }
 
-/** `sluice fleet task list`: the tasks of a fleet. */
+/** `sluice fleet task list|add`: the tasks of a fleet. */
 export function register(fleet: Command, given: CliIo): void {
-  const task = fleet.command("task").description("Look at the tasks of a fleet.");
+  const task = fleet.command("task").description("List the tasks of a fleet, or add some.");
+  registerAdd(task, given);
   const command = task.command("list").description("List the tasks of a fleet.");
   const io = withStoreFlags(command, given);
   withTarget(command)
