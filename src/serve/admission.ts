@@ -112,6 +112,7 @@ export class Admission {
     batch: new FairQueue(),
   };
   #inFlight = 0;
+  #inFlightCost = 0;
   #refusal: SluiceError | undefined;
   /** Cost that was done, and time in which something was in work; old ones count less. */
   #doneCost = 0;
@@ -174,7 +175,9 @@ export class Admission {
     this.#measure(0);
     if (this.#doneCost === 0) return 0;
     const ahead = this.#queues.online.cost + (priority === "batch" ? this.#queues.batch.cost : 0);
-    return (ahead * this.#busyMs) / this.#doneCost;
+    // One of those in work has to leave first.
+    const first = this.#inFlight === 0 ? 0 : this.#inFlightCost / this.#inFlight;
+    return ((first + ahead) * this.#busyMs) / this.#doneCost;
   }
 
   /** Refuses all that wait and all that come. Those in work go on. */
@@ -206,12 +209,14 @@ export class Admission {
   #admit({ cost }: Turn): Leave {
     this.#measure(0);
     this.#inFlight++;
+    this.#inFlightCost += cost;
     let hasLeft = false;
     return () => {
       if (hasLeft) return;
       hasLeft = true;
       this.#measure(cost);
       this.#inFlight--;
+      this.#inFlightCost = this.#inFlight === 0 ? 0 : this.#inFlightCost - cost;
       this.#admitNext();
     };
   }
