@@ -33,7 +33,9 @@ export interface ListenerOptions {
 /** What the access log and the metrics know of a request: no word of prompts or keys. */
 export interface AnsweredFacts {
   method: string;
-  /** The route, as `/v1/files/:id`, or the path where there is none. */
+  /** The path, without its query. */
+  path: string;
+  /** The route, as `/v1/files/:id`; `unknown` where there is none. */
   route: string;
   status: number;
   caller: string;
@@ -90,7 +92,8 @@ export function openListener(options: ListenerOptions): FastifyInstance {
   server.addHook("onResponse", async (request, reply) => {
     options.onAnswered({
       method: request.method,
-      route: request.routeOptions.url ?? pathOf(request.url),
+      path: pathOf(request.url),
+      route: request.routeOptions.url ?? "unknown",
       status: reply.statusCode,
       caller: request.caller?.name ?? "",
       durationMs: reply.elapsedTime,

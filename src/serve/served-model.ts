@@ -1,6 +1,6 @@
 import type { Engine, EngineContext } from "../engines/engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
-import { SluiceError } from "../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import {
   estimatedTokens,
   type InferenceRequest,
@@ -8,6 +8,7 @@ import {
   type OnDelta,
   promptCharacters,
   samplingTemperature,
+  type Usage,
 } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
@@ -37,6 +38,28 @@ export interface Asked {
   bodyOf(responses: readonly InferenceResponse[]): JsonObject;
 }
 
+/** What a model tells of each of its requests. */
+export interface ModelObserver {
+  /** @param waitMs time before its turn. */
+  admitted(model: string, priority: string, waitMs: number): void;
+  answered(model: string, facts: AnswerFacts): void;
+  failed(model: string, code: string): void;
+}
+
+/** An answered request, from its turn on. */
+export interface AnswerFacts {
+  usage: Usage;
+  durationMs: number;
+  /** Time to the first piece of a streamed answer. */
+  firstPieceMs: number | undefined;
+}
+
+/** What all models of a server share. */
+interface Serving {
+  limits: ServeLimits;
+  observer: ModelObserver;
+}
+
 /** A loaded model behind its door: every wire asks it, and so do the rows of batches. */
 export class ServedModel {
   readonly name: string;
@@ -47,13 +70,14 @@ export class ServedModel {
   readonly #prompts: PromptSet;
   readonly #context: EngineContext;
   readonly #maxTries: number;
+  readonly #observer: ModelObserver;
   #calls = 0;
 
   private constructor(
     name: string,
     engine: Engine,
     given: ServedModelOptions,
-    serveLimits: ServeLimits,
+    { limits: serveLimits, observer }: Serving,
     context: EngineContext,
   ) {
     const { clock, random } = context;
@@ -62,6 +86,7 @@ export class ServedModel {
     this.#engine = engine;
     this.#context = context;
     this.#maxTries = serveLimits.maxTries;
+    this.#observer = observer;
     this.#prompts = promptsOf(name, given, randomInteger(random, 2 ** 31));
     const { maxQueueSize = serveLimits.maxQueueSize, maxQueueWaitMs = serveLimits.maxQueueWaitMs } =
       given;
@@ -76,11 +101,11 @@ export class ServedModel {
   static async open(
     name: string,
     given: ServedModelOptions,
-    serveLimits: ServeLimits,
+    serving: Serving,
     context: EngineContext,
   ): Promise<ServedModel> {
     const engine = await openEngine(given.model, context);
-    return new ServedModel(name, engine, given, serveLimits, context);
+    return new ServedModel(name, engine, given, serving, context);
   }
 
   /** What the engine chose, for the log. */
@@ -164,12 +189,41 @@ export class ServedModel {
   ): Promise<InferenceResponse> {
     const { name, weight, priority } = caller;
     const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs };
-    const leave = await this.admission.enter(turn, signal);
+    const { clock } = this.#context;
+    const cameMs = clock.monotonic();
     try {
-      return await this.#engine.infer(request, signal, onDelta);
-    } finally {
-      leave();
+      const leave = await this.admission.enter(turn, signal);
+      const begunMs = clock.monotonic();
+      this.#observer.admitted(this.name, priority, begunMs - cameMs);
+      try {
+        return await this.#observed(request, signal, onDelta, begunMs);
+      } finally {
+        leave();
+      }
+    } catch (thrown) {
+      this.#observer.failed(this.name, asSluiceError(thrown).code);
+      throw thrown;
     }
+  }
+
+  async #observed(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta: OnDelta | undefined,
+    begunMs: number,
+  ): Promise<InferenceResponse> {
+    const { clock } = this.#context;
+    let firstPieceMs: number | undefined;
+    const tell: OnDelta | undefined =
+      onDelta &&
+      ((delta) => {
+        firstPieceMs ??= clock.monotonic() - begunMs;
+        onDelta(delta);
+      });
+    const response = await this.#engine.infer(request, signal, tell);
+    const durationMs = clock.monotonic() - begunMs;
+    this.#observer.answered(this.name, { usage: response.usage, durationMs, firstPieceMs });
+    return response;
   }
 }
 

@@ -3,8 +3,8 @@ import type { FastifyInstance } from "fastify";
 import type { EngineContext } from "../engines/engine.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { randomUuid } from "../foundation/ids.ts";
-import type { Logger } from "../foundation/logger.ts";
-import { guard, isPublic, listen, openListener } from "./listener.ts";
+import { type AnsweredFacts, guard, isPublic, listen, openListener } from "./listener.ts";
+import { Metrics } from "./metrics.ts";
 import { Models } from "./models.ts";
 import { answerRoutes } from "./openai/answers.ts";
 import { writeFailure } from "./openai/failure.ts";
@@ -21,7 +21,8 @@ export interface Server {
 }
 
 export interface ServerContext extends EngineContext {
-  logger: Logger;
+  /** Called for each answered request, if the options want an access log. */
+  logAccess(facts: AnsweredFacts): void;
 }
 
 const scopeOf: Readonly<Record<keyof ServeOptions["listen"], Scope>> = {
@@ -73,6 +74,7 @@ class RunningServer implements Server {
   readonly #tls: { certificate: string; key: string } | undefined;
   readonly #context: ServerContext;
   readonly #models = new Models();
+  readonly #metrics = new Metrics(this.#models);
   readonly #listeners = new Map<string, FastifyInstance>();
   /** The secret by which workers of the server's own batches say so. */
   readonly #batchToken: string;
@@ -109,8 +111,9 @@ class RunningServer implements Server {
         if (addresses[kind] === address) this.addresses[kind] = `${protocol}://${bound}`;
       }
     }
+    const serving = { limits, observer: this.#metrics };
     for (const [name, given] of Object.entries(models)) {
-      const model = await ServedModel.open(name, given, limits, this.#context);
+      const model = await ServedModel.open(name, given, serving, this.#context);
       this.#models.add(model);
       this.#context.logger.log("info", `${name} is loaded`, { ...model.choices });
     }
@@ -135,11 +138,12 @@ class RunningServer implements Server {
     const known = this.#listeners.get(address);
     if (known) return known;
     const { limits, accessLog } = this.#options;
-    const { clock, random, logger } = this.#context;
+    const { clock, random } = this.#context;
     const listener = openListener({
       ...{ limits, tls: this.#tls, clock, random, writeError: writeFailure },
       onAnswered: (facts) => {
-        if (accessLog) logger.log("info", "request", { ...facts });
+        this.#metrics.requestAnswered(facts);
+        if (accessLog) this.#context.logAccess(facts);
       },
     });
     listener.get("/livez", async () => ({ status: "alive" }));
@@ -152,6 +156,12 @@ class RunningServer implements Server {
   }
 
   #addRoutes(kind: keyof ServeOptions["listen"], server: FastifyInstance): void {
+    if (kind === "metrics") {
+      server.get("/metrics", async (_request, reply) => {
+        void reply.type(this.#metrics.contentType);
+        return this.#metrics.text();
+      });
+    }
     if (kind === "inference") {
       const { clock } = this.#context;
       answerRoutes(server, { models: this.#models, clock });

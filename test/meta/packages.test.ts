@@ -19,6 +19,7 @@ const users: Record<string, RegExp> = {
   hysnappy: /^src\/data\/formats\/parquet\//,
   papaparse: /^src\/(data\/formats\/csv|backends\/sky\/)/,
   picomatch: /^src\/data\//,
+  "prom-client": /^src\/serve\//,
   undici: /^src\/(foundation\/(remote|proxy|interim)-|engines\/(openai|models)\/|data\/sources)/,
   yaml: /^src\/(run\/job|cli|backends\/joining)\//,
   yauzl: /^src\/engines\/models\//,

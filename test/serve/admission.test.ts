@@ -53,12 +53,12 @@ describe("Admission", () => {
     expect(names()).toEqual(["row 1", "online", "row 2", "row 3"]);
   });
 
-  it("shares a model among callers by the cost of their requests, not by their number", async () => {
+  it("shares a model by the cost of requests, not by their number", async () => {
     const { run, ask, names } = model(1);
     const many = Array.from({ length: 6 }, (_, at) => ask(`a${at + 1}`, { caller: "a" }));
     const large = [1, 2].map((at) => ask(`b${at}`, { caller: "b", cost: 30 }));
     await run(Promise.all([...many, ...large]));
-    // Before a1 nobody waited; b has its first turn at once, and its second after 30 tokens of a.
+    // Nobody waited before a1. After 30 tokens of b it is the turn of as many of a.
     expect(names()).toEqual(["a1", "a2", "b1", "a3", "a4", "a5", "b2", "a6"]);
   });
 

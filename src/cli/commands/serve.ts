@@ -53,7 +53,11 @@ async function serve(flags: ServeCommandFlags, io: CliIo): Promise<void> {
   await untilSignal(io, logger, async (signal, listen) => {
     listen();
     await prepareModels(options, flags.install, io, signal);
-    const server = await startServer(options, engineContext(io, logger));
+    const logAccess = (facts: object) => {
+      const time = new Date(io.clock.now()).toISOString();
+      io.stderr.write(`${JSON.stringify({ time, ...facts })}\n`);
+    };
+    const server = await startServer(options, { ...engineContext(io, logger), logAccess });
     try {
       await write(io, readyText(server.addresses, options, flags.json === true));
       await new Promise<void>((resolve) => {

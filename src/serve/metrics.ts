@@ -1,0 +1,130 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { priorities } from "./admission.ts";
+import type { AnsweredFacts } from "./listener.ts";
+import type { Models } from "./models.ts";
+import type { AnswerFacts, ModelObserver } from "./served-model.ts";
+
+/** Bounds of histograms, in seconds. */
+const requestSeconds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+const tokenSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
+
+/** The figures of a server in the text format of Prometheus; all durations are in seconds. */
+export class Metrics implements ModelObserver {
+  readonly #registry = new Registry();
+  readonly #requests: Counter;
+  readonly #seconds: Histogram;
+  readonly #queueSeconds: Histogram;
+  readonly #modelSeconds: Histogram;
+  readonly #firstTokenSeconds: Histogram;
+  readonly #tokenSeconds: Histogram;
+  readonly #tokens: Counter;
+  readonly #errors: Counter;
+
+  constructor(models: Models) {
+    const registers = [this.#registry];
+    collectDefaultMetrics({ register: this.#registry });
+    const histogram = (name: string, help: string, labelNames: string[], buckets: number[]) =>
+      new Histogram({ name, help, labelNames, buckets, registers });
+    const counter = (name: string, help: string, labelNames: string[]) =>
+      new Counter({ name, help, labelNames, registers });
+    this.#requests = counter("sluice_http_requests_total", "Answered HTTP requests", [
+      "method",
+      "route",
+      "status",
+    ]);
+    this.#seconds = histogram(
+      "sluice_http_request_seconds",
+      "From the request to the end of its answer",
+      ["route"],
+      requestSeconds,
+    );
+    this.#queueSeconds = histogram(
+      "sluice_queue_seconds",
+      "Time of a request before its turn",
+      ["model", "priority"],
+      requestSeconds,
+    );
+    this.#modelSeconds = histogram(
+      "sluice_model_seconds",
+      "Time of a request in its model",
+      ["model"],
+      requestSeconds,
+    );
+    this.#firstTokenSeconds = histogram(
+      "sluice_first_token_seconds",
+      "Time from its turn to the first token",
+      ["model"],
+      requestSeconds,
+    );
+    this.#tokenSeconds = histogram(
+      "sluice_output_token_seconds",
+      "Time of each further token of an answer",
+      ["model"],
+      tokenSeconds,
+    );
+    this.#tokens = counter("sluice_tokens_total", "Tokens", ["model", "kind"]);
+    this.#errors = counter("sluice_errors_total", "Failed requests to models", ["model", "code"]);
+    this.#addGauges(models);
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  requestAnswered({ method, route, status, durationMs }: AnsweredFacts): void {
+    this.#requests.inc({ method, route, status });
+    this.#seconds.observe({ route }, durationMs / 1000);
+  }
+
+  admitted(model: string, priority: string, waitMs: number): void {
+    this.#queueSeconds.observe({ model, priority }, waitMs / 1000);
+  }
+
+  answered(model: string, { usage, durationMs, firstPieceMs }: AnswerFacts): void {
+    this.#modelSeconds.observe({ model }, durationMs / 1000);
+    this.#tokens.inc({ model, kind: "prompt" }, usage.promptTokens);
+    this.#tokens.inc({ model, kind: "cached" }, usage.cachedTokens);
+    this.#tokens.inc({ model, kind: "completion" }, usage.completionTokens);
+    if (firstPieceMs === undefined) return;
+    this.#firstTokenSeconds.observe({ model }, firstPieceMs / 1000);
+    const further = usage.completionTokens - 1;
+    if (further < 1) return;
+    const perTokenMs = (durationMs - firstPieceMs) / further;
+    this.#tokenSeconds.observe({ model }, perTokenMs / 1000);
+  }
+
+  failed(model: string, code: string): void {
+    this.#errors.inc({ model, code });
+  }
+
+  /** Read when they are asked for. */
+  #addGauges(models: Models): void {
+    const registers = [this.#registry];
+    new Gauge({
+      ...{ name: "sluice_requests_in_flight", help: "Requests in work", registers },
+      labelNames: ["model"],
+      collect() {
+        this.reset();
+        for (const { name, admission } of models.all()) {
+          this.set({ model: name }, admission.inFlight);
+        }
+      },
+    });
+    new Gauge({
+      ...{ name: "sluice_requests_waiting", help: "Requests before their turn", registers },
+      labelNames: ["model", "priority"],
+      collect() {
+        this.reset();
+        for (const { name, admission } of models.all()) {
+          for (const priority of priorities) {
+            this.set({ model: name, priority }, admission.waiting(priority));
+          }
+        }
+      },
+    });
+  }
+}
