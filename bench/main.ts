@@ -24,6 +24,7 @@ import { benchRefusals } from "./refusals.ts";
 import type { BenchResult } from "./result.ts";
 import { benchResume } from "./resume.ts";
 import { benchS3 } from "./s3.ts";
+import { benchServe } from "./serve.ts";
 import type { BenchSetting } from "./setting.ts";
 import { benchStart } from "./start.ts";
 import { benchStructure } from "./structure.ts";
@@ -54,6 +55,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   joining: benchJoining,
   ray: benchRay,
   "ray-hosts": benchRayHosts,
+  serve: benchServe,
 };
 
 const usage = `npm run bench -- [NAME …] [options]

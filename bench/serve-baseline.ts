@@ -1,0 +1,33 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+// The least that an HTTP server of chats does in Node: it reads JSON and writes JSON.
+// Prints {"baseUrl": …}, serves until it is killed.
+
+interface Asked {
+  model: string;
+  messages: { content: string }[];
+}
+
+const server = createServer((request, response) => {
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => {
+    const { model, messages } = JSON.parse(Buffer.concat(chunks).toString()) as Asked;
+    const message = { role: "assistant", content: "amber anchor apple", refusal: null };
+    const body = JSON.stringify({
+      ...{ id: "0", created: 0, object: "chat.completion", model },
+      choices: [{ index: 0, message, logprobs: null, finish_reason: "stop" }],
+      usage: { prompt_tokens: messages[0]!.content.length, completion_tokens: 3, total_tokens: 0 },
+    });
+    response.writeHead(200, {
+      "content-type": "application/json",
+      "content-length": Buffer.byteLength(body),
+    });
+    response.end(body);
+  });
+});
+server.listen(0, "127.0.0.1", () => {
+  const { port } = server.address() as AddressInfo;
+  console.log(JSON.stringify({ baseUrl: `http://127.0.0.1:${port}/v1` }));
+});

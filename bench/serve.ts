@@ -1,0 +1,219 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { sha256Hex } from "../src/foundation/hashing.ts";
+import { runProgram } from "./program.ts";
+import type { BenchResult } from "./result.ts";
+import { inTurn, median } from "./rounds.ts";
+import type { Load, Served } from "./serve-load.ts";
+import { startServer } from "./server.ts";
+import { type BenchSetting, dataDirectory } from "./setting.ts";
+
+const loadProgram = join(import.meta.dirname, "serve-load.ts");
+const baselineProgram = join(import.meta.dirname, "serve-baseline.ts");
+const directory = join(dataDirectory, "serve");
+const serviceMs = 100;
+const slots = 16;
+
+/** A server of Sluice in a process of its own. */
+interface SluiceServer {
+  baseUrl: string;
+  pid: number;
+  stop(): Promise<void>;
+}
+
+/** `sluice serve` under the loads of online use, each beside its baseline. */
+export async function benchServe(setting: BenchSetting): Promise<BenchResult[]> {
+  return [
+    ...(await withoutWork(setting)),
+    await alone(setting),
+    ...(await overload(setting)),
+    await besideACrowd(setting),
+    await idleConnections(setting),
+    await memory(setting),
+  ];
+}
+
+async function withoutWork(setting: BenchSetting): Promise<BenchResult[]> {
+  const seconds = setting.isSmall ? 1 : 5;
+  const bare = await startServer([baselineProgram]);
+  const sluice = await startSluice(setting, { engine: "fake", capacity: 1024 });
+  try {
+    const results: BenchResult[] = [];
+    for (const connections of [16, 64]) {
+      const load = { seconds, connections };
+      await send(sluice.baseUrl, load);
+      const figures = await inTurn(`serve ${connections}`, setting.rounds, {
+        bare: async () => (await send(bare.baseUrl, load)).answeredPerSecond,
+        sluice: async () => (await send(sluice.baseUrl, load)).answeredPerSecond,
+      });
+      const [value, baseline] = [median(figures.sluice), median(figures.bare)];
+      const name = `serve: chats without work, ${connections} at once, beside bare node:http`;
+      const goal = connections === 64 ? { goal: 0.7 } : {};
+      results.push({ name, value, unit: "requests/s", baseline, ratio: value / baseline, ...goal });
+    }
+    return results;
+  } finally {
+    await Promise.all([bare.stop(), sluice.stop()]);
+  }
+}
+
+/** One caller alone: what the server adds to the time of the model. */
+async function alone(setting: BenchSetting): Promise<BenchResult> {
+  const server = await startSluice(setting, { engine: "fake", latencyMs: serviceMs });
+  try {
+    const { p50Ms } = await send(server.baseUrl, {
+      seconds: setting.isSmall ? 1 : 10,
+      connections: 1,
+    });
+    const value = p50Ms - serviceMs;
+    const name = `serve: p50 of one caller beyond the ${serviceMs} ms of the model`;
+    return { name, value, unit: "ms", baseline: serviceMs, ratio: serviceMs / p50Ms, atMost: 1 };
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Requests at random times, at capacity and at twice that. */
+async function overload(setting: BenchSetting): Promise<BenchResult[]> {
+  const seconds = setting.isSmall ? 2 : 120;
+  const model = { engine: "fake", latencyMs: serviceMs, capacity: slots };
+  const server = await startSluice(setting, model, { limits: { maxQueueWaitMs: serviceMs } });
+  try {
+    const peak = await send(server.baseUrl, { seconds: seconds / 8, connections: slots });
+    const rate = peak.answeredPerSecond;
+    const full = await send(server.baseUrl, { seconds: seconds / 2, requestsPerSecond: rate });
+    const twice = await send(server.baseUrl, { seconds, requestsPerSecond: 2 * rate });
+    const strange = Object.keys(twice.refused).filter((status) => status !== "429");
+    if (strange.length > 0 || twice.withoutRetryAfter > 0) {
+      throw new Error(
+        `refused by ${JSON.stringify(twice.refused)}, ${twice.withoutRetryAfter} bare`,
+      );
+    }
+    const of = "serve: at twice the capacity";
+    return [
+      {
+        ...{ name: `${of}, answered of the peak`, value: twice.answeredPerSecond },
+        ...{ unit: "requests/s", baseline: rate, ratio: twice.answeredPerSecond / rate, goal: 0.9 },
+      },
+      {
+        ...{ name: `${of}, p99 beside that at capacity`, value: twice.p99Ms, unit: "ms" },
+        ...{ baseline: full.p99Ms, ratio: full.p99Ms / twice.p99Ms, goal: 0.5 },
+      },
+    ];
+  } finally {
+    await server.stop();
+  }
+}
+
+/** A caller alone, and beside one that has 1,000 requests in flight. */
+async function besideACrowd(setting: BenchSetting): Promise<BenchResult> {
+  const tokens = ["crowd", "alone"].map((name) => ({ name, sha256: sha256Hex(`${name}-token`) }));
+  const model = { engine: "fake", latencyMs: serviceMs, capacity: slots };
+  const server = await startSluice(setting, model, { tokens });
+  const seconds = setting.isSmall ? 1 : 10;
+  try {
+    const one = { seconds, connections: 1, token: "alone-token" };
+    const before = await send(server.baseUrl, one);
+    const crowd = send(server.baseUrl, {
+      ...{ seconds: seconds + 2, connections: 1000, token: "crowd-token" },
+    });
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    const beside = await send(server.baseUrl, one);
+    await crowd;
+    const name = "serve: p50 beside a caller with 1,000 requests in flight";
+    const [value, baseline] = [beside.p50Ms, before.p50Ms];
+    return { name, value, unit: "ms", baseline, ratio: baseline / value, goal: 0.67 };
+  } finally {
+    await server.stop();
+  }
+}
+
+async function idleConnections(setting: BenchSetting): Promise<BenchResult> {
+  const server = await startSluice(setting, { engine: "fake" });
+  const load = { seconds: setting.isSmall ? 1 : 5, connections: 16 };
+  try {
+    const before = await send(server.baseUrl, load);
+    const sockets = await openSockets(server.baseUrl, setting.isSmall ? 100 : 5000);
+    const beside = await send(server.baseUrl, load);
+    for (const socket of sockets) socket.destroy();
+    const name = "serve: p50 beside 5,000 idle connections";
+    const [value, baseline] = [beside.p50Ms, before.p50Ms];
+    return { name, value, unit: "ms", baseline, ratio: baseline / value };
+  } finally {
+    await server.stop();
+  }
+}
+
+async function memory(setting: BenchSetting): Promise<BenchResult> {
+  const requests = setting.isSmall ? 1000 : 200_000;
+  const server = await startSluice(setting, { engine: "fake" });
+  const load = { seconds: 600, connections: 64 };
+  try {
+    await send(server.baseUrl, { ...load, requests: requests / 10 });
+    const baseline = residentMegabytes(server.pid);
+    await send(server.baseUrl, { ...load, requests });
+    const value = residentMegabytes(server.pid);
+    const name = `serve: memory after ${requests} requests, beside a tenth of them`;
+    return { name, value, unit: "MB", baseline, ratio: baseline / value };
+  } finally {
+    await server.stop();
+  }
+}
+
+async function send(baseUrl: string, load: Load): Promise<Served> {
+  const { stdout } = await runProgram([loadProgram, baseUrl, JSON.stringify(load)]);
+  return JSON.parse(stdout) as Served;
+}
+
+async function openSockets(baseUrl: string, count: number): Promise<Socket[]> {
+  const { hostname, port } = new URL(baseUrl);
+  const sockets: Socket[] = [];
+  for (let at = 0; at < count; at++) {
+    const socket = connect(Number(port), hostname);
+    socket.on("error", () => {});
+    await once(socket, "connect");
+    sockets.push(socket);
+  }
+  return sockets;
+}
+
+function residentMegabytes(pid: number): number {
+  const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))!;
+  return Number(kilobytes) / 1024;
+}
+
+/** Starts the installed package's server with one model. */
+async function startSluice(
+  { packageDirectory }: BenchSetting,
+  model: object,
+  options: object = {},
+): Promise<SluiceServer> {
+  mkdirSync(directory, { recursive: true });
+  const any = "127.0.0.1:0";
+  const listen = { inference: any, management: any, metrics: any };
+  const whole = { models: { bench: model }, listen, accessLog: false, ...options };
+  writeFileSync(join(directory, "serve.yaml"), JSON.stringify(whole));
+  const program = join(packageDirectory, "bin/sluice.cjs");
+  const child = spawn(process.execPath, [program, "serve", "-c", "serve.yaml", "--json"], {
+    cwd: directory,
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const exited = once(child, "exit");
+  const [line] = (await Promise.race([
+    once(createInterface({ input: child.stdout }), "line"),
+    exited.then(() => Promise.reject(new Error("sluice serve ended at its start"))),
+  ])) as [string];
+  const { addresses } = JSON.parse(line) as { addresses: { inference: string } };
+  return {
+    baseUrl: `${addresses.inference}/v1`,
+    pid: child.pid!,
+    async stop() {
+      child.kill("SIGKILL");
+      await exited;
+    },
+  };
+}
