@@ -46,7 +46,7 @@ export async function bundle(root: string): Promise<void> {
       format: "esm",
       entryFileNames: "[name].js",
       chunkFileNames: "[name]-[hash].js",
-      // A file with one character beyond Latin-1 is two bytes a character to V8, and slower to read.
+      // With one character beyond Latin-1, a file has two bytes a character in V8: slower to read.
       charset: "ascii",
       comments: { jsdoc: false },
       codeSplitting: { groups: startGroups(chunkOf) },
