@@ -19,6 +19,8 @@ export interface Turn {
   priority: Priority;
   /** Longest time that it may wait; default: `maxQueueWaitMs`. */
   maxWaitMs?: number | undefined;
+  /** Nothing is let in beside it: it may end the model. Default false. */
+  isAlone?: boolean | undefined;
 }
 
 export interface AdmissionLimits {
@@ -70,7 +72,8 @@ class FairQueue {
     this.cost = this.size === 0 ? 0 : this.cost - waiting.cost;
   }
 
-  next(): Waiting | undefined {
+  /** The one whose turn is next. */
+  first(): Waiting | undefined {
     let chosen: Waiting | undefined;
     for (const [caller, { waiting, finishTag }] of this.#lines) {
       const [first] = waiting;
@@ -78,10 +81,12 @@ class FairQueue {
       if (first === undefined && finishTag <= this.#virtualTime) this.#lines.delete(caller);
       if (first && (chosen === undefined || first.startTag < chosen.startTag)) chosen = first;
     }
-    if (chosen === undefined) return undefined;
-    this.#virtualTime = chosen.startTag;
-    this.remove(chosen);
     return chosen;
+  }
+
+  take(first: Waiting): void {
+    this.#virtualTime = first.startTag;
+    this.remove(first);
   }
 
   #lineOf(caller: string): Line {
@@ -113,6 +118,8 @@ export class Admission {
   };
   #inFlight = 0;
   #inFlightCost = 0;
+  /** True while a request is in work that must be alone. */
+  #isTaken = false;
   #refusal: SluiceError | undefined;
   /** Cost that was done, and time in which something was in work; old ones count less. */
   #doneCost = 0;
@@ -147,7 +154,7 @@ export class Admission {
     signal.throwIfAborted();
     if (this.#refusal) throw this.#refusal;
     const queue = this.#queues[turn.priority];
-    if (this.waiting() === 0 && this.#hasRoom()) return this.#admit(turn);
+    if (this.waiting() === 0 && this.#hasRoom(turn)) return this.#admit(turn);
     const maxWaitMs = turn.maxWaitMs ?? this.#limits.maxQueueWaitMs;
     this.#assertPlace(turn, maxWaitMs);
     const admitted = Promise.withResolvers<Leave>();
@@ -171,7 +178,7 @@ export class Admission {
 
   /** The expected wait of one more request, from the speed that was measured. */
   predictedWaitMs(priority: Priority): number {
-    if (this.waiting() === 0 && this.#hasRoom()) return 0;
+    if (this.waiting() === 0 && this.#hasRoom({})) return 0;
     this.#measure(0);
     if (this.#doneCost === 0) return 0;
     const ahead = this.#queues.online.cost + (priority === "batch" ? this.#queues.batch.cost : 0);
@@ -185,7 +192,10 @@ export class Admission {
     this.#refusal = reason;
     for (const priority of priorities) {
       const queue = this.#queues[priority];
-      for (let next = queue.next(); next; next = queue.next()) next.admitted.reject(reason);
+      for (let next = queue.first(); next; next = queue.first()) {
+        queue.take(next);
+        next.admitted.reject(reason);
+      }
     }
   }
 
@@ -202,29 +212,35 @@ export class Admission {
     throw new SluiceError("QUEUE_FULL", detail, { retryAfterMs: Math.max(1000, waitMs) });
   }
 
-  #hasRoom(): boolean {
-    return this.#inFlight < Math.max(1, this.#slots());
+  #hasRoom({ isAlone = false }: Pick<Turn, "isAlone">): boolean {
+    if (this.#isTaken) return false;
+    return this.#inFlight < (isAlone ? 1 : Math.max(1, this.#slots()));
   }
 
-  #admit({ cost }: Turn): Leave {
+  #admit({ cost, isAlone = false }: Turn): Leave {
     this.#measure(0);
     this.#inFlight++;
     this.#inFlightCost += cost;
+    if (isAlone) this.#isTaken = true;
     let hasLeft = false;
     return () => {
       if (hasLeft) return;
       hasLeft = true;
       this.#measure(cost);
       this.#inFlight--;
+      if (isAlone) this.#isTaken = false;
       this.#inFlightCost = this.#inFlight === 0 ? 0 : this.#inFlightCost - cost;
       this.#admitNext();
     };
   }
 
   #admitNext(): void {
-    while (this.#hasRoom()) {
-      const next = this.#queues.online.next() ?? this.#queues.batch.next();
-      if (next === undefined) return;
+    for (;;) {
+      const { online, batch } = this.#queues;
+      const queue = online.size > 0 ? online : batch;
+      const next = queue.first();
+      if (next === undefined || !this.#hasRoom(next)) return;
+      queue.take(next);
       next.admitted.resolve(this.#admit(next));
     }
   }

@@ -121,6 +121,14 @@ describe("Admission", () => {
     expect(names()).toEqual(["1", "4"]);
   });
 
+  it("lets nothing in beside a request that must be alone", async () => {
+    const { run, ask, finished } = model(2);
+    const all = [ask("1"), ask("alone", { isAlone: true }), ask("2"), ask("3")];
+    await run(Promise.all(all));
+    const times = finished.map(({ name, atMs }) => `${name} ${atMs}`);
+    expect(times).toEqual(["1 100", "alone 200", "2 300", "3 300"]);
+  });
+
   it("frees the place of a request that fails or is aborted in work", async () => {
     const { run, ask, admission } = model(1);
     const leaving = new AbortController();

@@ -1,0 +1,65 @@
+import { SluiceError } from "../foundation/errors.ts";
+import { sha256Hex } from "../foundation/hashing.ts";
+import type { InferenceRequest } from "../foundation/inference.ts";
+import { canonicalJson, type Json } from "../foundation/json.ts";
+
+/** Deaths of a model with a request in work, after which that request runs alone. */
+const deathsInCompany = 2;
+
+/** Deaths with a request alone in work, after which it is refused. */
+const deathsAlone = 3;
+
+/** Requests that are remembered; the oldest are forgotten first. */
+const maxSuspects = 10_000;
+
+interface Record {
+  inCompany: number;
+  alone: number;
+}
+
+/**
+ * Finds the request that ends its model. Whatever was in work at a death is suspected. A request
+ * that saw two deaths runs with nothing beside it from then on; an answer clears it, and with the
+ * third death alone it is refused for good. Clients that repeat a request bring the proof.
+ */
+export class Suspects {
+  readonly #byDigest = new Map<string, Record>();
+
+  /**
+   * Whether a request has to run alone.
+   *
+   * @throws SluiceError `ROW_KILLS_ENGINE` if it ended the model too often.
+   */
+  mustBeAlone(request: InferenceRequest): boolean {
+    if (this.#byDigest.size === 0) return false;
+    const found = this.#byDigest.get(digestOf(request));
+    if (found === undefined) return false;
+    if (found.alone >= deathsAlone) {
+      throw new SluiceError("ROW_KILLS_ENGINE", `${deathsAlone} times`);
+    }
+    return found.inCompany >= deathsInCompany;
+  }
+
+  /** Records a death of the model with the request in work. */
+  noteDeath(request: InferenceRequest, isAlone: boolean): void {
+    const digest = digestOf(request);
+    const found = this.#byDigest.get(digest) ?? { inCompany: 0, alone: 0 };
+    if (isAlone) found.alone++;
+    else found.inCompany++;
+    this.#byDigest.delete(digest);
+    this.#byDigest.set(digest, found);
+    const [oldest] = this.#byDigest.keys();
+    if (this.#byDigest.size > maxSuspects) this.#byDigest.delete(oldest!);
+  }
+
+  /** Records an answer. */
+  clear(request: InferenceRequest): void {
+    if (this.#byDigest.size > 0) this.#byDigest.delete(digestOf(request));
+  }
+}
+
+/** What a request asks, without what differs each time. */
+function digestOf({ messages, prompt, row, parameters }: InferenceRequest): string {
+  const { seed: _, ...sampling } = parameters;
+  return sha256Hex(canonicalJson({ messages, prompt, row, sampling } as unknown as Json));
+}
