@@ -2,7 +2,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
 // The least that an HTTP server of chats does in Node: it reads JSON and writes JSON.
-// Prints {"baseUrl": …}, serves until it is killed.
+// Prints {"baseUrl": …}, serves until it is killed. node serve-baseline.ts [DELAY_MS]
+
+const delayMs = Number(process.argv[2] ?? 0);
 
 interface Asked {
   model: string;
@@ -20,11 +22,15 @@ const server = createServer((request, response) => {
       choices: [{ index: 0, message, logprobs: null, finish_reason: "stop" }],
       usage: { prompt_tokens: messages[0]!.content.length, completion_tokens: 3, total_tokens: 0 },
     });
-    response.writeHead(200, {
-      "content-type": "application/json",
-      "content-length": Buffer.byteLength(body),
-    });
-    response.end(body);
+    const answer = () => {
+      response.writeHead(200, {
+        "content-type": "application/json",
+        "content-length": Buffer.byteLength(body),
+      });
+      response.end(body);
+    };
+    if (delayMs > 0) setTimeout(answer, delayMs);
+    else answer();
   });
 });
 server.listen(0, "127.0.0.1", () => {

@@ -63,17 +63,26 @@ async function withoutWork(setting: BenchSetting): Promise<BenchResult[]> {
 
 /** One caller alone: what the server adds to the time of the model. */
 async function alone(setting: BenchSetting): Promise<BenchResult> {
-  const server = await startSluice(setting, { engine: "fake", latencyMs: serviceMs });
+  const bare = await startServer([baselineProgram, String(serviceMs)]);
+  const sluice = await startSluice(setting, { engine: "fake", latencyMs: serviceMs });
+  const load = { seconds: setting.isSmall ? 1 : 10, connections: 1 };
   try {
-    const { p50Ms } = await send(server.baseUrl, {
-      seconds: setting.isSmall ? 1 : 10,
-      connections: 1,
+    const figures = await inTurn("serve alone", setting.rounds, {
+      bare: async () => (await send(bare.baseUrl, load)).p50Ms,
+      sluice: async () => (await send(sluice.baseUrl, load)).p50Ms,
     });
-    const value = p50Ms - serviceMs;
-    const name = `serve: p50 of one caller beyond the ${serviceMs} ms of the model`;
-    return { name, value, unit: "ms", baseline: serviceMs, ratio: serviceMs / p50Ms, atMost: 1 };
+    const [took, baseline] = [median(figures.sluice), median(figures.bare)];
+    const name = `serve: p50 of one caller beyond bare node:http, a model of ${serviceMs} ms`;
+    return {
+      name,
+      value: took - baseline,
+      unit: "ms",
+      baseline,
+      ratio: baseline / took,
+      atMost: 1,
+    };
   } finally {
-    await server.stop();
+    await Promise.all([bare.stop(), sluice.stop()]);
   }
 }
 
