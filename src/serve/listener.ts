@@ -43,12 +43,20 @@ export interface AnsweredFacts {
   requestId: string;
 }
 
+/** How often connections are looked through for those that send too slowly. */
+const slowSenderCheckMs = 1000;
+
 /**
  * An HTTP server with the limits of the job: sizes, times and connections. Bodies of JSON are
  * parsed, and an empty one counts as none, because clients of OpenAI send such with DELETE.
  */
 export function openListener(options: ListenerOptions): FastifyInstance {
   const { limits, tls } = options;
+  const bounds = {
+    maxHeaderSize: limits.maxHeaderBytes,
+    headersTimeout: limits.requestArrivalTimeoutMs,
+    connectionsCheckingInterval: slowSenderCheckMs,
+  };
   const server = Fastify({
     bodyLimit: limits.maxBodyBytes,
     requestTimeout: limits.requestArrivalTimeoutMs,
@@ -62,8 +70,7 @@ export function openListener(options: ListenerOptions): FastifyInstance {
       if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
     },
     routerOptions: { maxParamLength: 256 },
-    ...(tls && { https: { cert: tls.certificate, key: tls.key } }),
-    http: { maxHeaderSize: limits.maxHeaderBytes, headersTimeout: limits.requestArrivalTimeoutMs },
+    ...(tls ? { https: { cert: tls.certificate, key: tls.key, ...bounds } } : { http: bounds }),
   } as object) as unknown as FastifyInstance;
   server.server.maxConnections = limits.maxConnections;
   server.decorateRequest("caller");

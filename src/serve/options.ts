@@ -95,6 +95,16 @@ export const serveSchema = z.strictObject({
   limits: serveLimits.prefault({}),
 });
 
+/** The keys of a server's file at a path, for suggestions. */
+export function serveKeysAt(path: readonly string[]): readonly string[] {
+  if (path.length === 0) return Object.keys(serveSchema.shape);
+  const [first, ...deeper] = path;
+  if (first === "limits" && deeper.length === 0) return Object.keys(serveLimits.shape);
+  if (first === "tokens" && deeper.length === 1) return Object.keys(token.shape);
+  if (first === "models" && deeper.length === 1) return Object.keys(servedModel.shape);
+  return [];
+}
+
 export type ServeInput = z.input<typeof serveSchema>;
 export type ServeOptions = z.output<typeof serveSchema>;
 export type ServeLimits = ServeOptions["limits"];

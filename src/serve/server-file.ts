@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject } from "../foundation/json.ts";
 import { readJobFile } from "../run/job/job-file.ts";
 import { type Origin, problemsError, schemaProblems } from "../run/job/problem.ts";
 import { modelFromName } from "../run/job/value-text.ts";
-import { type ServeOptions, serveSchema } from "./options.ts";
+import { type ServeOptions, serveKeysAt, serveSchema } from "./options.ts";
 
 /** What a command line says beside the file. */
 export interface ServeFlags {
@@ -38,7 +38,8 @@ export async function readServerFile(
   const value = { ...given, ...flags.keys, models: { ...named, ...models } };
   const parsed = serveSchema.safeParse(value, { jitless: true });
   if (!parsed.success) {
-    throw problemsError(schemaProblems(parsed.error.issues, [], origin));
+    const problems = schemaProblems(parsed.error.issues, [], origin, serveKeysAt);
+    throw problemsError(problems.map((problem) => ({ ...problem, hint: "see docs/serve.md" })));
   }
   const folder = file === undefined ? workingDirectory : dirname(resolve(workingDirectory, file));
   return withAbsolutePaths(

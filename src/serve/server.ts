@@ -25,6 +25,9 @@ export interface ServerContext extends EngineContext {
   logAccess(facts: AnsweredFacts): void;
 }
 
+/** How often the connections of a server that ends are looked through for idle ones. */
+const idleCheckMs = 100;
+
 const scopeOf: Readonly<Record<keyof ServeOptions["listen"], Scope>> = {
   inference: "infer",
   management: "manage",
@@ -129,7 +132,15 @@ class RunningServer implements Server {
     const cancel = clock.schedule(this.#options.limits.drainTimeoutMs, () => {
       for (const { server } of listeners) server.closeAllConnections();
     });
-    await Promise.all(listeners.map((listener) => listener.close()));
+    const closed = Promise.all(listeners.map((listener) => listener.close()));
+    // A connection whose last answer has just been sent would stay open for the next request.
+    const closeIdle = () => {
+      for (const { server } of listeners) server.closeIdleConnections();
+      cancelNext = clock.schedule(idleCheckMs, closeIdle);
+    };
+    let cancelNext = clock.schedule(idleCheckMs, closeIdle);
+    await closed;
+    cancelNext();
     cancel();
     await this.#models.close();
   }

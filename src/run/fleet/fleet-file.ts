@@ -1,9 +1,9 @@
 import { dirname, resolve } from "node:path";
 import { absoluteLocation } from "../../data/storage/open.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { nearest, shown } from "../../foundation/suggest.ts";
+import { shown } from "../../foundation/suggest.ts";
 import { readJobFile } from "../job/job-file.ts";
-import { type Origin, type Problem, problemsError } from "../job/problem.ts";
+import { type Origin, type Problem, problemsError, schemaProblems } from "../job/problem.ts";
 import { type FleetSpec, fleetSchema, type Stores, storesSchema } from "./fleet-schema.ts";
 
 /** A job file of a fleet: its own keys, and those of an ordinary job. */
@@ -88,22 +88,14 @@ function problemsOf(
   origin: Origin,
   known: readonly string[],
 ): Problem[] {
-  return (parsed.error?.issues ?? []).flatMap((issue): Problem[] => {
+  const problems = schemaProblems(parsed.error?.issues ?? [], [key], origin, () => known);
+  return problems.map((problem) => {
     const hint = "see docs/fleets.md";
-    const [first, ...inside] = issue.path.map(String);
+    const [, first, ...inside] = problem.path;
     // Without a file, everything comes from flags.
     const isFlag = origin.from === "default" && key === "fleet" && first !== undefined;
-    const path = isFlag ? inside : [key, ...issue.path.map(String)];
-    const fault = {
-      ...{ code: "JOB_INVALID" as const, hint },
-      origin: isFlag ? ({ from: "flag", name: flagOf(first) } as const) : origin,
-    };
-    if (issue.code !== "unrecognized_keys") return [{ ...fault, path, message: issue.message }];
-    return issue.keys.map((name) => {
-      const meant = nearest(name, known);
-      const more = meant === undefined ? `known: ${known.join(", ")}` : `did you mean ${meant}?`;
-      return { ...fault, path: [...path, name], message: `is not a key here; ${more}` };
-    });
+    if (!isFlag) return { ...problem, hint };
+    return { ...problem, hint, path: inside, origin: { from: "flag", name: flagOf(first) } };
   });
 }
 

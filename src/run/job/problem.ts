@@ -51,19 +51,20 @@ export function problemsError(problems: readonly Problem[]): SluiceError {
  * The faults that a schema found.
  *
  * @param path of the checked value.
- * @param known names that an unknown key below it may have meant.
+ * @param knownAt names that an unknown key at a path may have meant.
  */
 export function schemaProblems(
   issues: readonly z.core.$ZodIssue[],
   path: readonly string[],
   origin: Origin,
-  known: readonly string[] = [],
+  knownAt: (path: readonly string[]) => readonly string[],
 ): Problem[] {
   return issues.flatMap((issue): Problem[] => {
     const whole = [...path, ...issue.path.map(String)];
     const fault = { code: "JOB_INVALID" as const, origin };
     if (issue.code !== "unrecognized_keys")
       return [{ ...fault, path: whole, message: issue.message }];
+    const known = knownAt(whole);
     return issue.keys.map((name) => {
       const meant = nearest(name, known);
       const names = known.length > 0 ? `; known: ${known.join(", ")}` : "";

@@ -1,0 +1,234 @@
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import OpenAI from "openai";
+import { describe, expect, it } from "vitest";
+import { sha256Hex } from "../../src/foundation/hashing.ts";
+import type { ServeInput } from "../../src/serve/options.ts";
+import { sluiceProgram } from "../sluice-program.ts";
+import { type Served, serveFolder, startServe } from "./served.ts";
+
+const clientOf = ({ baseUrl }: Served, apiKey = "none") =>
+  new OpenAI({ baseURL: baseUrl, apiKey, maxRetries: 0 });
+const say = (content: string) => ({
+  model: "m",
+  messages: [{ role: "user" as const, content }],
+});
+const fake = (more: object = {}): ServeInput["models"] => ({ m: { engine: "fake", ...more } });
+const failureOf = async (asked: PromiseLike<unknown>) => {
+  const error = await Promise.resolve(asked).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof OpenAI.APIError)) throw error ?? new Error("it was answered");
+  return error;
+};
+
+describe("sluice serve, with OpenAI's client", () => {
+  it("lists models, answers chats and completions, and streams the same", async () => {
+    const client = clientOf(await startServe(serveFolder(), { models: fake() }));
+    expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["m"]);
+    expect(await client.models.retrieve("m")).toMatchObject({ object: "model" });
+
+    const asked = { ...say("Tell me of rivers"), seed: 7 };
+    const whole = await client.chat.completions.create(asked);
+    expect(whole).toMatchObject({ object: "chat.completion", model: "m" });
+    const [choice] = whole.choices;
+    expect(choice).toMatchObject({ index: 0, finish_reason: "stop" });
+    expect(whole.usage!.total_tokens).toBeGreaterThan(0);
+
+    const stream = await client.chat.completions.create({
+      ...{ ...asked, stream: true, stream_options: { include_usage: true } },
+    });
+    const chunks = [];
+    for await (const chunk of stream) chunks.push(chunk);
+    const pieces = chunks.flatMap(({ choices }) => choices.map(({ delta }) => delta.content ?? ""));
+    expect(pieces.join("")).toBe(choice!.message.content);
+    expect(pieces.length).toBeGreaterThan(3);
+    expect(chunks.at(-2)!.choices[0]!.finish_reason).toBe("stop");
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: whole.usage });
+
+    const two = await client.completions.create({ model: "m", prompt: "Rivers", n: 2 });
+    expect(two.choices.map(({ index }) => index)).toEqual([0, 1]);
+  });
+
+  it("names what is wrong with a request, in OpenAI's shape", async () => {
+    const server = await startServe(serveFolder(), { models: fake() });
+    const client = clientOf(server);
+    const chats = client.chat.completions;
+    const strange = { ...say("x"), temperatur: 1 };
+    const [unknown, parameter, range, vectors] = await Promise.all([
+      failureOf(chats.create({ ...say("x"), model: "n" })),
+      failureOf(chats.create(strange)),
+      failureOf(chats.create({ ...say("x"), temperature: 11 })),
+      failureOf(client.embeddings.create({ model: "m", input: "x" })),
+    ]);
+    expect(unknown).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
+    expect(unknown.message).toContain("did you mean m?");
+    expect(parameter).toMatchObject({ status: 400, param: "temperatur" });
+    expect(parameter.message).toContain("did you mean temperature?");
+    expect(range).toMatchObject({ status: 400, type: "invalid_request_error" });
+    expect(vectors).toMatchObject({ status: 400 });
+    const path = await fetch(`${server.baseUrl}/chat/completion`, { method: "POST" });
+    expect([path.status, (await path.json()) as object]).toMatchObject([
+      404,
+      { error: { code: "unknown_url" } },
+    ]);
+  });
+
+  it("frees the place of a client that leaves, and refuses beyond its queue", async () => {
+    const client = clientOf(
+      await startServe(serveFolder(), {
+        models: fake({ latencyMs: 60_000, capacity: 1 }),
+        limits: { maxQueueSize: 1 },
+      }),
+    );
+    const leaving = new AbortController();
+    const left = client.chat.completions.create(say("1"), { signal: leaving.signal });
+    const gone = failureOf(left);
+    await pause(300);
+    const second = new AbortController();
+    const waits = failureOf(client.chat.completions.create(say("2"), { signal: second.signal }));
+    await pause(300);
+    const refused = await failureOf(client.chat.completions.create(say("3")));
+    expect(refused).toMatchObject({ status: 429, code: "rate_limit_exceeded" });
+    expect(Number(refused.headers!.get("retry-after"))).toBeGreaterThanOrEqual(1);
+    leaving.abort();
+    await gone;
+    // The second is in work now, so that another one may wait.
+    await pause(300);
+    const third = new AbortController();
+    const place = failureOf(client.chat.completions.create(say("4"), { signal: third.signal }));
+    await pause(300);
+    second.abort();
+    third.abort();
+    await Promise.all([waits, place]);
+  });
+
+  it("sends a request again whose model died, and goes on", async () => {
+    const failures = [{ row: 0, kind: "kill-engine" as const }];
+    const client = clientOf(await startServe(serveFolder(), { models: fake({ failures }) }));
+    const answered = await Promise.allSettled(
+      [1, 2, 3].map((each) => client.chat.completions.create(say(String(each)))),
+    );
+    const statuses = answered.map((each) =>
+      each.status === "fulfilled" ? 200 : (each.reason as { status: number }).status,
+    );
+    expect(statuses.slice(1)).toEqual([200, 200]);
+    expect([200, 503]).toContain(statuses[0]);
+    expect((await client.chat.completions.create(say("4"))).choices).toHaveLength(1);
+  });
+});
+
+describe("sluice serve, who may ask", () => {
+  const token = "quiet-river-token";
+  const tokens = [
+    { name: "team", sha256: sha256Hex(token) },
+    { name: "watcher", sha256: sha256Hex("watcher-token"), scopes: ["metrics" as const] },
+  ];
+
+  it("takes only its tokens, each for its scopes, and logs neither them nor prompts", async () => {
+    const server = await startServe(serveFolder(), { models: fake(), tokens });
+    const statusOf = async (key: string) =>
+      (await failureOf(clientOf(server, key).chat.completions.create(say("x")))).status;
+    expect([await statusOf("wrong"), await statusOf("watcher-token")]).toEqual([401, 403]);
+    const answer = await clientOf(server, token).chat.completions.create(say("very secret words"));
+    expect(answer.choices).toHaveLength(1);
+    expect((await fetch(server.baseUrl.replace("/v1", "/readyz"))).status).toBe(200);
+    await pause(200);
+    const log = server.log();
+    expect(log).toContain('"caller":"team"');
+    for (const secret of [token, "watcher-token", "very secret words"]) {
+      expect(log).not.toContain(secret);
+    }
+  });
+
+  it("listens where others reach it only with tokens, or where it is told to", () => {
+    const folder = serveFolder();
+    writeFileSync(join(folder, "serve.yaml"), JSON.stringify({ models: fake() }));
+    const listen = ["--listen", "0.0.0.0:0"];
+    const run = spawnSync(
+      process.execPath,
+      [sluiceProgram, "serve", "-c", "serve.yaml", ...listen],
+      { cwd: folder, encoding: "utf8" },
+    );
+    expect([run.status, run.stderr]).toEqual([64, expect.stringContaining("listen.inference")]);
+  });
+
+  it("names a wrong key of its file, with its line", () => {
+    const folder = serveFolder();
+    writeFileSync(join(folder, "serve.yaml"), "models:\n  m: fake\nlimit:\n  maxTries: 3\n");
+    const run = spawnSync(process.execPath, [sluiceProgram, "serve", "-c", "serve.yaml"], {
+      ...{ cwd: folder, encoding: "utf8" },
+    });
+    expect(run.status).toBe(64);
+    expect(run.stderr).toContain("serve.yaml:3");
+    expect(run.stderr).toContain("did you mean limits?");
+  });
+});
+
+describe("sluice serve, against clients that mean no good", () => {
+  const raw = async (server: Served, text: string, waitMs = 5000) => {
+    const { hostname, port } = new URL(server.baseUrl);
+    const socket = connect(Number(port), hostname);
+    socket.on("error", () => {});
+    let reply = "";
+    socket.on("data", (chunk) => {
+      reply += chunk.toString();
+    });
+    socket.write(text);
+    await Promise.race([once(socket, "close"), pause(waitMs)]);
+    const isClosed = socket.destroyed;
+    socket.destroy();
+    return { reply, isClosed };
+  };
+
+  it("bounds bodies, headers, slow senders and connections, and answers the others", async () => {
+    const server = await startServe(serveFolder(), {
+      models: fake(),
+      limits: { maxBodyBytes: 10_000, requestArrivalTimeoutMs: 1000, maxConnections: 20 },
+    });
+    const client = clientOf(server);
+    const large = await failureOf(client.chat.completions.create(say("x".repeat(20_000))));
+    expect(large).toMatchObject({ status: 413, code: "request_too_large" });
+
+    const post = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n";
+    const flood = await raw(server, `${post}x-flood: ${"y".repeat(40_000)}\r\n\r\n`);
+    expect(flood.reply).toMatch(/^HTTP\/1\.1 4\d\d /);
+    const isJson = "content-type: application/json\r\n";
+    // Node looks for slow senders every 30 s, unless told otherwise.
+    const slow = await raw(server, `${post}${isJson}content-length: 100\r\n\r\n{`, 20_000);
+    expect(slow).toMatchObject({ isClosed: true });
+    const broken = await raw(server, "NOT HTTP\r\n\r\n");
+    expect(broken.reply).toMatch(/^HTTP\/1\.1 400 /);
+
+    const idle = Array.from({ length: 40 }, () => {
+      const { hostname, port } = new URL(server.baseUrl);
+      return connect(Number(port), hostname).on("error", () => {});
+    });
+    await pause(500);
+    const open = idle.filter((socket) => !socket.destroyed && socket.readyState === "open");
+    for (const socket of idle) socket.destroy();
+    expect(open.length).toBeLessThanOrEqual(20);
+    await pause(200);
+    expect((await client.chat.completions.create(say("still there?"))).choices).toHaveLength(1);
+  });
+
+  it("ends what is in work when it is stopped, and refuses what waits", async () => {
+    const server = await startServe(serveFolder(), {
+      models: fake({ latencyMs: 1500, capacity: 1 }),
+    });
+    const client = clientOf(server);
+    const working = client.chat.completions.create(say("1"));
+    await pause(300);
+    const waiting = failureOf(client.chat.completions.create(say("2")));
+    await pause(300);
+    const code = server.end("SIGTERM");
+    expect((await waiting).status).toBe(503);
+    expect((await working).choices).toHaveLength(1);
+    expect(await code).toBe(0);
+  });
+});

@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { onTestFinished } from "vitest";
+import type { ServeInput } from "../../src/serve/options.ts";
+import { sluiceProgram } from "../sluice-program.ts";
+
+/** A running `sluice serve`. */
+export interface Served {
+  /** Address of the API, up to and including `/v1`. */
+  baseUrl: string;
+  pid: number;
+  /** What it has logged. */
+  log(): string;
+  /** Sends a signal and waits for the end; resolves to the exit code. */
+  end(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+/** A folder for one server and those that follow it. */
+export function serveFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-serve-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  return folder;
+}
+
+/** Starts a server on free ports; resolves when it is ready. It ends with the test. */
+export async function startServe(
+  folder: string,
+  options: ServeInput,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Served> {
+  const any = "127.0.0.1:0";
+  const listen = { inference: any, management: any, metrics: any };
+  writeFileSync(join(folder, "serve.yaml"), JSON.stringify({ listen, ...options }));
+  const parameters = [sluiceProgram, "serve", "-c", "serve.yaml", "--json", "--no-install"];
+  const child = spawn(process.execPath, parameters, {
+    cwd: folder,
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let log = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    log += chunk.toString();
+  });
+  const lines = createInterface({ input: child.stdout });
+  const [line] = (await Promise.race([
+    once(lines, "line"),
+    once(child, "exit").then(() => Promise.reject(new Error(`the server ended: ${log}`))),
+  ])) as [string];
+  const { addresses } = JSON.parse(line) as { addresses: { inference: string } };
+  return {
+    baseUrl: `${addresses.inference}/v1`,
+    pid: child.pid!,
+    log: () => log,
+    end: (signal) => ended(child, signal),
+  };
+}
+
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
+  const exit = once(child, "exit");
+  child.kill(signal);
+  await exit;
+  return child.exitCode;
+}
