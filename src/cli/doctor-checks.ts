@@ -4,12 +4,13 @@ import { join } from "node:path";
 import { homeDirectory } from "../api/home.ts";
 import { runDependencies } from "../api/run-dependencies.ts";
 import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
-import { listDevices, shownDevices } from "../engines/devices.ts";
+import { driverFacts, listDevices, shownDevices } from "../engines/devices.ts";
 import { lastMeasurement } from "../engines/engine-speed.ts";
 import { modelOptions } from "../engines/model-options.ts";
 import type { ModelContext } from "../engines/models/model-context.ts";
 import { listModels } from "../engines/models/models.ts";
-import { listEngines } from "../engines/packages/packages.ts";
+import { cudaProblem } from "../engines/packages/lock.ts";
+import { listEngines, locateEnginePackage } from "../engines/packages/packages.ts";
 import { describeEngine } from "../engines/registry.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
@@ -44,7 +45,7 @@ export async function doctorChecks(io: CliIo, outputDirectory: string): Promise<
     serverCheck(io, home, "vllm"),
     engineSpeedCheck(home),
     named("models", () => modelChecks(io, home)),
-    gpuCheck(io),
+    gpuCheck(io, home),
     programCheck(io, "npm", ["--version"], "adds engine packages"),
     programCheck(io, "python3", ["-m", "pip", "--version"], "fetches models where the hub is shut"),
     [proxyCheck(io), keyCheck(io)],
@@ -170,24 +171,36 @@ async function modelChecks(io: CliIo, home: string): Promise<Check[]> {
   });
 }
 
-async function gpuCheck({ environment }: CliIo): Promise<Check> {
+async function gpuCheck(io: CliIo, home: string): Promise<Check> {
   const name = "gpu";
+  const { environment } = io;
   const { devices, problem } = await listDevices(environment);
   if (problem !== undefined) return { name, state: "note", detail: `none seen (${problem})` };
   if (devices.length === 0) {
     return { name, state: "note", detail: "none seen; models run on the CPU" };
   }
   const shown = shownDevices(devices, environment);
-  const detail = devices
-    .map((device) => `${device.id} ${device.name} (${device.memory})`)
-    .join("; ");
-  const isAll = environment.CUDA_VISIBLE_DEVICES === undefined;
-  const ids = shown.map(({ id }) => id).join(", ") || "none";
-  return {
-    name,
-    state: "ok",
-    detail: isAll ? detail : `${detail}; CUDA_VISIBLE_DEVICES shows ${ids}`,
-  };
+  const driver = await driverFacts(environment);
+  const parts = devices.map((device) => `${device.id} ${device.name} (${device.memory})`);
+  if (driver !== undefined) parts.push(`driver ${driver.version}`);
+  if (environment.CUDA_VISIBLE_DEVICES !== undefined) {
+    parts.push(`CUDA_VISIBLE_DEVICES shows ${shown.map(({ id }) => id).join(", ") || "none"}`);
+  }
+  const lack = driver && cudaProblem(driver);
+  if (lack === undefined || (await hasVulkan(io, home))) {
+    return { name, state: "ok", detail: parts.join("; ") };
+  }
+  const hint =
+    "update the driver, or run sluice engine add llama --hardware vulkan; " +
+    "until then, model.gpuLayers 0 computes on the CPU";
+  return { name, state: "note", detail: [...parts, lack].join("; "), hint };
+}
+
+/** Whether engine llama computes with Vulkan. */
+async function hasVulkan(io: CliIo, home: string): Promise<boolean> {
+  const options = { install: false, hardware: "vulkan" } as const;
+  const located = locateEnginePackage("llama", contextOf(io, home), options);
+  return (await located.catch(() => undefined))?.source === "home";
 }
 
 async function programCheck(

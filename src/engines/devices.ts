@@ -57,6 +57,27 @@ export async function listDevices(environment: Environment, spawn?: Spawn): Prom
   }
 }
 
+/** The driver of the GPUs. */
+export interface DriverFacts {
+  /** Such as `580.159.04`. */
+  version: string;
+  /** The compute capability of each GPU, such as `9.0`. */
+  capabilities: string[];
+}
+
+/** What the driver says of itself; undefined if it does not say. */
+export async function driverFacts(environment: Environment): Promise<DriverFacts | undefined> {
+  const asked = ["--query-gpu=driver_version,compute_cap", "--format=csv,noheader"];
+  const options = { env: environment, timeoutMs: limits.deviceListTimeoutMs };
+  const found = await runCommand("nvidia-smi", asked, options).catch(() => undefined);
+  const lines = found?.code === 0 ? found.stdout.trim().split("\n") : [];
+  const facts = lines.map((line) => line.split(",").map((field) => field.trim()));
+  const version = facts[0]?.[0];
+  return version
+    ? { version, capabilities: facts.map(([, capability = ""]) => capability) }
+    : undefined;
+}
+
 function deviceOf(line: string): Device[] {
   const [id, uuid, name, memory] = line.split(",").map((field) => field.trim());
   if (!id || !/^\d+$/.test(id) || !uuid || !name) return [];

@@ -31,8 +31,13 @@ export class EndedEarly extends SluiceError {
 
 /** The last output of a process, to follow the message about its end. */
 export function afterWriting(lines: readonly string[]): string {
-  const tail = lines.slice(-maxShownStartLines).join("\n  ");
+  const tail = withoutFrames(lines).slice(-maxShownStartLines).join("\n  ");
   return tail === "" ? "" : `, after writing\n  ${tail}`;
+}
+
+/** Output without the stack frames of native code, which follow its reason and hide it. */
+export function withoutFrames(lines: readonly string[]): string[] {
+  return lines.filter((line) => !/\[0x[0-9a-f]+\]$/.test(line.trimEnd()));
 }
 
 /**

@@ -1,15 +1,36 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Check } from "../../src/cli/doctor-checks.ts";
 import { runCommandLine } from "../../src/cli/program.ts";
+import { lockFor, thisMachine } from "../../src/engines/packages/lock.ts";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { stubIo } from "./io-stub.ts";
 
 const a100 = "NVIDIA A100-SXM4-80GB (81920 MiB)";
 const folder = mkdtempSync(join(tmpdir(), "sluice-doctor-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** What of a package for Vulkan is looked at. */
+function placeVulkan(home: string): void {
+  const {
+    folder: name,
+    entry,
+    parts,
+    version,
+  } = lockFor("llama", {
+    ...thisMachine(),
+    hardware: "vulkan",
+  });
+  const root = join(home, "engines", name);
+  for (const part of [...parts, dirname(entry)]) mkdirSync(join(root, part), { recursive: true });
+  writeFileSync(join(root, entry), "");
+  writeFileSync(
+    join(root, "node_modules/node-llama-cpp/package.json"),
+    JSON.stringify({ version }),
+  );
+}
 
 async function doctor(environment: Record<string, string>, ...args: string[]) {
   const base = { PATH: process.env.PATH, SLUICE_HOME: join(folder, "home") };
@@ -55,6 +76,27 @@ describe("sluice doctor", () => {
     expect(of("gpu").detail).toMatch(/; CUDA_VISIBLE_DEVICES shows 2, 1$/);
     const broken = await checks({ PATH: standInDriver(["no driver"], 9) });
     expect(broken.of("gpu").detail).toBe("none seen (nvidia-smi: no driver)");
+  });
+
+  it("tells when the driver is too old for the kernels of the package for CUDA", async () => {
+    const h200 = ["0, GPU-1, NVIDIA H200, 143771 MiB"];
+    const PATH = `${standInDriver(h200, 0, ["580.159.04, 9.0"])}:/none`;
+    const SLUICE_HOME = join(folder, "gpu-home");
+    const gpu = (await checks({ PATH, SLUICE_HOME })).of("gpu");
+    expect(gpu).toEqual({
+      name: "gpu",
+      state: "note",
+      detail:
+        "0 NVIDIA H200 (143771 MiB); driver 580.159.04; " +
+        "engine llama's package for CUDA needs driver 590 for compute capability 9.0",
+      hint: expect.stringContaining("sluice engine add llama --hardware vulkan"),
+    });
+    placeVulkan(SLUICE_HOME);
+    expect((await checks({ PATH, SLUICE_HOME })).of("gpu")).toEqual({
+      name: "gpu",
+      state: "ok",
+      detail: "0 NVIDIA H200 (143771 MiB); driver 580.159.04",
+    });
   });
 
   it("tells whether there is a server that runs could start", async () => {

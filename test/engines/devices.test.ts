@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import {
   assignedDevices,
   assignedEnvironment,
+  driverFacts,
   findDevice,
   listDevices,
   mainFirst,
@@ -48,6 +49,25 @@ describe("listDevices", () => {
       devices: [],
       problem: "nvidia-smi: no reply within 10 s",
     });
+  });
+});
+
+describe("driverFacts", () => {
+  it("reads the driver's version and what each GPU can compute", async () => {
+    const PATH = standInDriver(threeGpus, 0, [
+      "580.159.04, 8.9",
+      "580.159.04, 8.9",
+      "580.159.04, 8.0",
+    ]);
+    expect(await driverFacts({ PATH })).toEqual({
+      version: "580.159.04",
+      capabilities: ["8.9", "8.9", "8.0"],
+    });
+  });
+
+  it("knows nothing of a driver that lacks these columns, or without a driver", async () => {
+    expect(await driverFacts({ PATH: standInDriver(threeGpus) })).toBeUndefined();
+    expect(await driverFacts({ PATH: "/nowhere" })).toBeUndefined();
   });
 });
 

@@ -13,13 +13,22 @@ export const threeGpus = [
 /**
  * A `nvidia-smi` that says these lines, in a folder for the `PATH`. Anything but the listing of the
  * columns that it stands in for it refuses, as the real one does with what it does not know.
+ *
+ * @param driver lines of driver version and compute capability; none: these columns are refused.
  */
-export function standInDriver(lines: readonly string[], exitCode = 0): string {
+export function standInDriver(
+  lines: readonly string[],
+  exitCode = 0,
+  driver: readonly string[] = [],
+): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-driver-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const asked = "--query-gpu=index,uuid,name,memory.total --format=csv,noheader";
+  const askedDriver = "--query-gpu=driver_version,compute_cap --format=csv,noheader";
   const script = [
     "#!/bin/sh",
+    ...driver.map((line) => `[ "$*" = "${askedDriver}" ] && echo "${line}"`),
+    ...(driver.length > 0 ? [`[ "$*" = "${askedDriver}" ] && exit 0`] : []),
     `[ "$*" = "${asked}" ] || { echo "not a valid field to query"; exit 2; }`,
     ...lines.map((line) => `echo "${line}"`),
     `exit ${exitCode}`,

@@ -4,7 +4,7 @@ import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Spawn } from "../../foundation/subprocess.ts";
 import type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "../engine.ts";
-import { EndedEarly, Restarting } from "../restarting.ts";
+import { EndedEarly, Restarting, withoutFrames } from "../restarting.ts";
 import type { PromptPiece } from "../weights/chat-template.ts";
 import { type HostEnd, type HostProcess, startHostProcess } from "./process.ts";
 import {
@@ -328,7 +328,7 @@ class HostedEngineClient implements HostedClient {
 }
 
 /** Runtimes write it before the last line, which is a stack or a version. */
-const namesError = /\b[A-Z]\w*Error\b[^:]*: |\bFATAL ERROR\b|\bout of memory\b/i;
+const namesError = /\b[A-Z]\w*Error\b[^:]*: |\bFATAL ERROR\b|\bout of memory\b|\bCUDA error: /i;
 
 /**
  * The most useful line about the end of a process: the last one that names an error, else the last.
@@ -336,7 +336,9 @@ const namesError = /\b[A-Z]\w*Error\b[^:]*: |\bFATAL ERROR\b|\bout of memory\b/i
 function lastWords(lines: readonly string[]): string[] {
   const error = lines.findLast((line) => namesError.test(line));
   if (error !== undefined) return [`it wrote: ${error.trim()}`];
-  return lines.slice(-1).map((line) => `its last line: ${line}`);
+  return withoutFrames(lines)
+    .slice(-1)
+    .map((line) => `its last line: ${line}`);
 }
 
 /** It was ended because its loading did not end: another try would take as long. */

@@ -32,7 +32,8 @@ serveHost({
 async function openHosted(kind: HostedKind, options: Json): Promise<HostedEngine> {
   if (kind === "llama") {
     const { openHostedLlama } = await import("../llama/hosted-llama.ts");
-    return openHostedLlama(options);
+    // Written before the library can abort: pipes are synchronous here.
+    return openHostedLlama(options, (line) => void process.stderr.write(`${line}\n`));
   }
   if (kind === "predictor") {
     const { openHostedPredictor } = await import("../predictor/hosted-predictor.ts");

@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { SluiceError } from "../../foundation/errors.ts";
+import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import type { Json } from "../../foundation/json.ts";
 import { assignedDevices, mainFirst, visibilityVariables } from "../devices.ts";
 import type { Engine, EngineContext } from "../engine.ts";
@@ -9,8 +9,9 @@ import { keptSha256 } from "../models/kept-digest.ts";
 import { resolveModel } from "../models/models.ts";
 import { modelFiles } from "../models/split-files.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
+import { EndedEarly } from "../restarting.ts";
 import type { HostedLlamaOptions } from "./hosted-llama.ts";
-import type { LoraAdapter } from "./loaded-llama.ts";
+import { fullGpuHint, gpuHint, type LoraAdapter } from "./loaded-llama.ts";
 import type { LlamaModelOptions } from "./options.ts";
 
 /**
@@ -36,9 +37,31 @@ export async function openLlama(
   };
   const hosted = { ...options, modelPath, modulePath, weights };
   const engine = await openLlamaFrom(hosted, context);
+  const notice = unusedGpu(engine.choices, assignedDevices(context.environment));
+  if (notice !== undefined && options.gpuLayers !== 0) context.logger.log("warn", notice);
   const embeddingContexts = contextsForVectors(engine.choices);
   if (embeddingContexts === 1) return engine;
   return withVectors(engine, () => openLlamaFrom({ ...hosted, embeddingContexts }, context));
+}
+
+/**
+ * What a user must know of a model that computes on the CPU beside a GPU.
+ *
+ * @param given the GPUs of the worker, such as `cuda:0`.
+ * @example
+ * unusedGpu({ gpu: "cuda", gpuLayers: 31 }, "cuda:0"); // undefined
+ *
+ */
+export function unusedGpu(
+  { gpu, gpuLayers }: NonNullable<Engine["choices"]> = {},
+  given: string | undefined,
+): string | undefined {
+  if (given === undefined || (gpu !== false && gpuLayers !== 0)) return undefined;
+  const reason =
+    gpu === false
+      ? "no library for it loads here (docs/engines.md#gpus)"
+      : "no layer of the model fits into its free memory";
+  return `the model computes on the CPU, not on ${given}: ${reason}`;
 }
 
 /**
@@ -115,12 +138,22 @@ export async function openLlamaFrom(
   const { embeddingContexts: nativeCalls } = hosted;
   const own = context.environment;
   const environment = { ...own, ...visibleDevices({ devices, mainGpu }, own) };
-  return openHostedEngine({
+  const opening = openHostedEngine({
     kind: "llama",
     options: JSON.parse(JSON.stringify(hosted)),
     context: { ...context, environment },
     ...(nativeCalls !== undefined && { nativeCalls }),
   });
+  return opening.catch((error: unknown) => {
+    throw gpuFailure(error) ?? error;
+  });
+}
+
+/** The error of a host that the library for GPUs ended, with what helps; undefined for others. */
+function gpuFailure(error: unknown): SluiceError | undefined {
+  if (!(error instanceof EndedEarly) || !/CUDA error|ggml[-_]vulkan/.test(error.message)) return;
+  const hint = /out of memory/.test(error.message) ? fullGpuHint : gpuHint;
+  return errorFromRecord({ ...error.toJSON(), hint });
 }
 
 /**

@@ -58,9 +58,13 @@ const requestsPerSequence = 2;
 /**
  * Loads a GGUF model in this process, which is an engine host.
  *
+ * @param onErrorLine receives errors of the native library as it writes them.
  * @throws SluiceError with the fault of the model or the library.
  */
-export async function openHostedLlama(options: Json): Promise<HostedEngine> {
+export async function openHostedLlama(
+  options: Json,
+  onErrorLine: (line: string) => void = () => {},
+): Promise<HostedEngine> {
   const asked = options as unknown as HostedLlamaOptions;
   await checkGgufFile(asked.modelPath);
   const loaded = await loadLlama({
@@ -69,6 +73,7 @@ export async function openHostedLlama(options: Json): Promise<HostedEngine> {
     ...(asked.gpuLayers !== undefined && { gpuLayers: asked.gpuLayers }),
     adapters: asked.lora ?? [],
     embeddingContexts: asked.embeddingContexts,
+    onErrorLine,
     shape: ({ model, gpu, mathCores }) =>
       contextShape(asked.embeddingContexts === undefined ? asked : { ...asked, sequences: 1 }, {
         metadata: model.fileInfo.metadata,

@@ -63,7 +63,7 @@ export interface LoadOptions {
   /** Address of node-llama-cpp's main module, or its path. */
   modulePath: string;
   modelPath: string;
-  /** Layers on the GPU; default: as many as fit. */
+  /** Layers on the GPU; default: as many as fit. 0: no GPU library is loaded. */
   gpuLayers?: number;
   /** LoRA adapters, GGUF files. */
   adapters: readonly LoraAdapter[];
@@ -71,10 +71,20 @@ export interface LoadOptions {
   embeddingContexts?: number | undefined;
   /** Chooses the context once model and machine are known. */
   shape: (loaded: { model: PackageModel; gpu: string | false; mathCores: number }) => ContextShape;
+  /** Receives the library's errors at once: after an abort nobody can ask for them. */
+  onErrorLine?: (line: string) => void;
 }
 
 /** Rows of an attention tile on a CPU: `GGML_FA_TILE_Q` of llama.cpp. */
 const cpuBlockTokens = 64;
+
+/** What helps where the kernels of a GPU cannot run. */
+export const gpuHint =
+  "run sluice engine add llama --hardware vulkan, or take a newer driver: docs/engines.md#gpus; " +
+  "model.gpuLayers 0 computes on the CPU";
+/** What helps where a GPU is full. */
+export const fullGpuHint =
+  "lower model.contextTokens, or free the GPU's memory: nvidia-smi shows which programs hold it";
 
 /** A LoRA adapter and its scale. */
 export interface LoraAdapter {
@@ -93,13 +103,15 @@ export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
   const library = await loadLibrary(options.modulePath);
   const llama = await library
     .getLlama({
-      gpu: "auto",
+      // With a library for GPUs, even a model without layers there sends large products to one.
+      gpu: options.gpuLayers === 0 ? false : "auto",
       build: "never",
       // No splitting of threads among contexts: there is one.
       maxThreads: 0,
       logLevel: "warn",
       progressLogs: false,
-      logger: (_level, message) => {
+      logger: (level, message) => {
+        if (level === "error" || level === "fatal") options.onErrorLine?.(message.trim());
         lines.push(message.trim());
         if (lines.length > limits.maxHostOutputLines) lines.shift();
       },
@@ -122,9 +134,15 @@ export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
     });
   }
   const wanted = options.shape({ model, gpu: llama.gpu, mathCores: llama.cpuMathCores });
-  const { context, shape } = await createContext(library, model, wanted, options.adapters);
+  const isOnGpu = llama.gpu !== false && model.gpuLayers > 0;
+  const { context, shape } = await createContext(library, model, wanted, {
+    adapters: options.adapters,
+    hint: isOnGpu ? fullGpuHint : "lower model.contextTokens or model.sequences",
+  });
   const { adapters, embeddingContexts = 1 } = options;
-  return new Loaded(llama, model, context, { shape, adapters, embeddingContexts });
+  const loaded = new Loaded(llama, model, context, { shape, adapters, embeddingContexts });
+  if (!loaded.isOnCpu) await tryDecoding(loaded);
+  return loaded;
 }
 
 /**
@@ -136,12 +154,29 @@ function complaint(lines: readonly string[], cause: unknown): string {
   return said ?? (cause instanceof Error ? cause.message : String(cause));
 }
 
+/**
+ * Computes one token. A GPU for which the library has no kernels is noticed only then: the library
+ * ends this process, which is better while the engine opens than with requests in work.
+ */
+async function tryDecoding(loaded: Loaded): Promise<void> {
+  const { bos } = loaded.model.tokens;
+  const item = { sequence: 0, start: 0, tokens: [bos ?? 0], wantsOutput: true };
+  try {
+    await loaded.decode([item]);
+  } catch (cause) {
+    await loaded.dispose();
+    const detail = `the ${loaded.gpu} GPU does not compute: ${cause}`;
+    throw new SluiceError("ENGINE_START_FAILED", detail, { cause, hint: gpuHint });
+  }
+  loaded.truncate(0, 0);
+}
+
 /** A context of the requested shape, or with half as many sequences until memory suffices. */
 async function createContext(
   library: NodeLlamaCpp,
   model: PackageModel,
   asked: ContextShape,
-  adapters: readonly LoraAdapter[],
+  { adapters, hint }: { adapters: readonly LoraAdapter[]; hint: string },
 ): Promise<{ context: PackageContext; shape: ContextShape }> {
   const lora = { adapters: filesOf(adapters) };
   for (let sequences = asked.sequences; ; sequences = Math.ceil(sequences / 2)) {
@@ -163,7 +198,7 @@ async function createContext(
       const detail = `${sequences} × ${contextTokens} tokens of context: ${cause}`;
       throw new SluiceError("ENGINE_START_FAILED", detail, {
         cause,
-        hint: "lower model.contextTokens or model.sequences",
+        hint,
       });
     }
   }
@@ -216,10 +251,10 @@ class Loaded implements LoadedLlama {
   }
 
   get blockTokens(): number {
-    return this.#isOnCpu ? cpuBlockTokens : Number.POSITIVE_INFINITY;
+    return this.isOnCpu ? cpuBlockTokens : Number.POSITIVE_INFINITY;
   }
 
-  get #isOnCpu(): boolean {
+  get isOnCpu(): boolean {
     return this.gpu === false || this.gpuLayers === 0;
   }
 
@@ -250,7 +285,7 @@ class Loaded implements LoadedLlama {
    * rounded differently from one with neighbours, which can change answers.
    */
   #lonely(items: readonly BatchItem[]): ReadonlySet<number> {
-    if (!this.#isOnCpu || !this.#canForgetTokens) return new Set();
+    if (!this.isOnCpu || !this.#canForgetTokens) return new Set();
     const shares = items.map(({ sequence, tokens }) => ({ sequence, tokens: tokens.length }));
     return new Set(lonelySequences(shares));
   }

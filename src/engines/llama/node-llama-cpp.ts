@@ -139,7 +139,7 @@ export interface PackageLlama {
 
 export interface NodeLlamaCpp {
   getLlama(options: {
-    gpu: "auto";
+    gpu: "auto" | false;
     build: "never";
     maxThreads: number;
     logLevel: "warn";

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { arch, platform } from "node:os";
 import { SluiceError } from "../../foundation/errors.ts";
 import { nearest } from "../../foundation/suggest.ts";
+import type { DriverFacts } from "../devices.ts";
 import llamaLock from "./llama-lock.json" with { type: "json" };
 import openvinoLock from "./openvino-lock.json" with { type: "json" };
 import type { Python } from "./python.ts";
@@ -76,15 +77,35 @@ const llamaNatives: Readonly<Record<string, Partial<Record<Hardware, readonly st
   "linux-arm": { cpu: ["linux-armv7l"] },
 };
 
+/** GPUs for which the package for CUDA holds machine code; read from its library. */
+const compiledCapabilities = ["8.6", "8.9", "12.0", "12.1"];
+/** Compiles the package's PTX 9.1 for other GPUs; 580 refuses it. */
+const compilingDriver = 590;
+
 /** Machines with binaries in `onnxruntime-node`. */
 const onnxMachines = ["linux-x64", "linux-arm64", "darwin-arm64", "win32-x64", "win32-arm64"];
 
 /** This machine; an NVIDIA driver makes it a CUDA machine if we have such a package. */
 export function thisMachine(): Machine {
   const here = { platform: platform(), architecture: arch() };
-  const hasCuda = llamaNatives[`${here.platform}-${here.architecture}`]?.cuda !== undefined;
-  const hardware = hasCuda && existsSync("/proc/driver/nvidia/version") ? "cuda" : "cpu";
+  const hardware =
+    hasPackage({ ...here, hardware: "cuda" }) && existsSync("/proc/driver/nvidia/version")
+      ? "cuda"
+      : "cpu";
   return { ...here, hardware };
+}
+
+/** Whether engine llama has a package with a known integrity for it. */
+export function hasPackage({ platform, architecture, hardware }: Machine): boolean {
+  return llamaNatives[`${platform}-${architecture}`]?.[hardware] !== undefined;
+}
+
+/** Why engine llama's package for CUDA computes nothing on these GPUs; undefined if it does. */
+export function cudaProblem({ version, capabilities }: DriverFacts): string | undefined {
+  const others = capabilities.filter((capability) => !compiledCapabilities.includes(capability));
+  if (others.length === 0 || Number.parseInt(version, 10) >= compilingDriver) return undefined;
+  const gpus = `compute capability ${[...new Set(others)].join(", ")}`;
+  return `engine llama's package for CUDA needs driver ${compilingDriver} for ${gpus}`;
 }
 
 /**

@@ -8,6 +8,7 @@ import type { ModelContext } from "../models/model-context.ts";
 import {
   type EngineLock,
   type Hardware,
+  hasPackage,
   lockFor,
   type Machine,
   type NpmEngine,
@@ -49,7 +50,7 @@ export interface LocatedEngine {
 export interface LocateOptions {
   /** Whether a missing package is added. */
   install: boolean;
-  /** The native package; default: the one for this machine. */
+  /** The native package; default: one for a GPU that is here, else the one for this machine. */
   hardware?: Hardware;
   /** Called with the bytes on disk while the package is being added. */
   onProgress?: (bytes: number) => void;
@@ -82,7 +83,8 @@ export async function locateEnginePackage(
     engine === "openvino"
       ? openvinoLockFor(machine, await findPython(context))
       : lockFor(engine, machine);
-  const installed = await findInHome(lock, context.homeDirectory);
+  const added = options.hardware === undefined ? await addedByName(engine, context) : undefined;
+  const installed = added ?? (await findInHome(lock, context.homeDirectory));
   if (installed) return installed;
   if (!options.install) {
     throw new SluiceError("ENGINE_MISSING", `${lock.module} ${lock.version} for engine ${name}`, {
@@ -90,6 +92,21 @@ export async function locateEnginePackage(
     });
   }
   return addToHome(lock, context, options);
+}
+
+/** A package for a GPU that is here: somebody wants it used, Vulkan only ever by `--hardware`. */
+async function addedByName(
+  engine: PackagedEngine,
+  context: PackageContext,
+): Promise<LocatedEngine | undefined> {
+  if (engine !== "llama") return undefined;
+  for (const hardware of ["vulkan", "cuda"] as const) {
+    const machine = machineFor(context, hardware);
+    if (!hasPackage(machine)) continue;
+    const found = await findInHome(lockFor(engine, machine), context.homeDirectory);
+    if (found) return found;
+  }
+  return undefined;
 }
 
 /** Adds an engine's missing package, and says whether it was missing. */

@@ -1,5 +1,19 @@
 import { describe, expect, it } from "vitest";
-import { visibleDevices } from "../../../src/engines/llama/engine.ts";
+import { unusedGpu, visibleDevices } from "../../../src/engines/llama/engine.ts";
+
+describe("unusedGpu", () => {
+  it.each([
+    [{ gpu: false, gpuLayers: 0 }, "no library for it loads here"],
+    [{ gpu: "cuda", gpuLayers: 0 }, "no layer of the model fits"],
+  ])("tells of a GPU beside which the CPU computes: %j", (choices, reason) => {
+    expect(unusedGpu(choices, "cuda:0")).toContain(`not on cuda:0: ${reason}`);
+  });
+
+  it("has nothing to tell where a GPU computes, or where none was given", () => {
+    expect(unusedGpu({ gpu: "vulkan", gpuLayers: 1 }, "cuda:0")).toBeUndefined();
+    expect(unusedGpu({ gpu: false, gpuLayers: 0 }, undefined)).toBeUndefined();
+  });
+});
 
 describe("visibleDevices", () => {
   it("shows the named devices to every library, the main one first", () => {

@@ -1,6 +1,7 @@
 import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { type Hardware, lockFor } from "../../../src/engines/packages/lock.ts";
 import {
   addEngine,
   listEngines,
@@ -40,6 +41,15 @@ async function packageContext(environment: Record<string, string> = {}): Promise
   return { ...(await modelContext(environment)), workingDirectory, machine };
 }
 
+/** Places what of a package for `hardware` is looked at; returns its `node_modules`. */
+async function placeNatives(context: PackageContext, hardware: Hardware): Promise<string> {
+  const { folder, parts } = lockFor("llama", { ...machine, hardware });
+  const root = join(context.homeDirectory, "engines", folder);
+  await placeModule(root, "3.22.1");
+  for (const part of parts) await mkdir(join(root, part), { recursive: true });
+  return join(root, "node_modules");
+}
+
 /** An npm that makes what the packages of transformers.js leave behind, for all platforms. */
 function transformersNpm(): Promise<string> {
   return pathWithProgram(
@@ -77,6 +87,21 @@ describe("locateEnginePackage", () => {
     const added = await locateEnginePackage("llama", context, { install: true });
     expect(added).toMatchObject({ source: "home", version: "3.22.1" });
   });
+
+  it.each(["vulkan", "cuda"] as const)(
+    "uses a package for %s that was added by name",
+    async (hardware) => {
+      const PATH = await npmScript(join(await temporaryFolder(), "log"));
+      const context = await packageContext({ PATH });
+      const { located: ofCpu } = await addEngine("llama", context);
+      const modules = await placeNatives(context, hardware);
+      expect(await locateEnginePackage("llama", context, { install: false })).toMatchObject({
+        entry: join(modules, "node-llama-cpp/dist/index.js"),
+      });
+      const asked = { install: false, hardware: "cpu" } as const;
+      expect(await locateEnginePackage("llama", context, asked)).toEqual(ofCpu);
+    },
+  );
 
   it("does not use another version, and says so", async () => {
     const lines: string[] = [];
