@@ -97,7 +97,10 @@ export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGrou
     throw new SluiceError("JOB_INVALID", problem, { field: "model" });
   }
   const size = count ?? needed;
-  if (size > devices.length) note(`there are only ${devices.length}; one worker has all of them`);
+  if (size > devices.length) {
+    const there = devices.length === 1 ? "there is only 1" : `there are only ${devices.length}`;
+    note(`${there}; one worker has all that there is`);
+  }
   const perWorker = Math.min(size, devices.length);
   const groups: Device[][] = [];
   for (let at = 0; at + perWorker <= devices.length; at += perWorker) {

@@ -105,7 +105,7 @@ export function cudaProblem({ version, capabilities }: DriverFacts): string | un
   const others = capabilities.filter((capability) => !compiledCapabilities.includes(capability));
   if (others.length === 0 || Number.parseInt(version, 10) >= compilingDriver) return undefined;
   const gpus = `compute capability ${[...new Set(others)].join(", ")}`;
-  return `engine llama's package for CUDA needs driver ${compilingDriver} for ${gpus}`;
+  return `with CUDA 13's libraries, engine llama needs driver ${compilingDriver} for ${gpus}`;
 }
 
 /**

@@ -129,12 +129,16 @@ function explainUnion(
     return [{ code: "JOB_INVALID", path: key, message, origin: draft.originOf(key) }];
   }
   // The meant form is the one with a fitting type: its faults lie deeper.
-  const isAbout = (inner: Issue) => inner.code === "invalid_type" && inner.path.length === 0;
+  const isAbout = (inner: Issue) =>
+    inner.path.length === 0 &&
+    (inner.code === "invalid_type" ||
+      (inner.code === "invalid_value" && !inner.values.some((one) => typeof one === typeof value)));
   const meant = issue.errors.find((issues) => !issues.some(isAbout));
   if (meant) return meant.flatMap((inner) => explain(inner, path, draft));
-  const expected = issue.errors
-    .flat()
-    .flatMap((inner) => (inner.code === "invalid_type" ? [article(inner.expected)] : []));
+  const expected = issue.errors.flat().flatMap((inner) => {
+    if (inner.code === "invalid_value") return inner.values.map(String);
+    return inner.code === "invalid_type" ? [article(inner.expected)] : [];
+  });
   const message =
     value === undefined
       ? missing(path)

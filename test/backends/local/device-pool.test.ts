@@ -89,7 +89,7 @@ describe("DevicePool", () => {
     ["2", {}, ["0,1"], "1 of 3 GPUs are left over"],
     ["nvidia:2", { devices: [2, 0, 1] }, ["2,0"], "1 of 3 GPUs are left over"],
     ["nvidia:2", { devices: [0, 1], mainGpu: 1 }, ["1,0"], undefined],
-    ["a100:2", {}, ["2"], "there are only 1; one worker has all of them"],
+    ["a100:2", {}, ["2"], "there is only 1; one worker has all that there is"],
     ["h100:1", {}, ["0", "1", "2"], "there is none of that name, only NVIDIA L40S, NVIDIA L40S"],
   ])("reads workers.gpu: %s with %j", async (gpu, model, groups, notice) => {
     const found = await groupsOf(jobOf(model, { workers: { gpu } }));

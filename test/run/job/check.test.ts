@@ -60,6 +60,13 @@ onRowError: dead-leter
     expect((await fail(undefined, { flags })).message).toContain("a list is read from a file");
   });
 
+  it("names every form of a key that may be a word or a list", async () => {
+    const model = (devices: string) =>
+      small().replace("{ engine: fake }", `{ engine: command, command: a, devices: ${devices} }`);
+    expect((await fail(model("0"))).message).toContain("must be all or a list, not 0");
+    expect((await fail(model("al"))).message).toContain('must be one of all, not "al"');
+  });
+
   it("refuses prefixes of what is no list", async () => {
     const input = (more: string) =>
       `input: {path: a.txt, prefixes: {/in/: /data/}${more}}\nmodel: {engine: fake}\nprompt: p\n`;
