@@ -72,29 +72,29 @@ describe("sluice doctor", () => {
     expect(broken.of("gpu").detail).toBe("none seen (nvidia-smi: no driver)");
   });
 
-  it.skipIf(!hasPackage(vulkan))(
-    "tells when the driver is too old for the kernels of the package for CUDA",
-    async () => {
-      const h200 = ["0, GPU-1, NVIDIA H200, 143771 MiB"];
-      const PATH = `${standInDriver(h200, 0, ["580.159.04, 9.0"])}:/none`;
-      const SLUICE_HOME = join(folder, "gpu-home");
-      const gpu = (await checks({ PATH, SLUICE_HOME })).of("gpu");
-      expect(gpu).toEqual({
-        name: "gpu",
-        state: "note",
-        detail:
-          "0 NVIDIA H200 (143771 MiB); driver 580.159.04; " +
-          "with CUDA 13's libraries, engine llama needs driver 590 for compute capability 9.0",
-        hint: expect.stringContaining("sluice engine add llama --hardware vulkan"),
-      });
-      placeVulkan(SLUICE_HOME);
-      expect((await checks({ PATH, SLUICE_HOME })).of("gpu")).toEqual({
-        name: "gpu",
-        state: "ok",
-        detail: "0 NVIDIA H200 (143771 MiB); driver 580.159.04",
-      });
-    },
-  );
+  it("tells when the driver is too old for the kernels of the package for CUDA", async ({
+    skip,
+  }) => {
+    skip(!hasPackage(vulkan), "no package for Vulkan on this platform");
+    const h200 = ["0, GPU-1, NVIDIA H200, 143771 MiB"];
+    const PATH = `${standInDriver(h200, 0, ["580.159.04, 9.0"])}:/none`;
+    const SLUICE_HOME = join(folder, "gpu-home");
+    const gpu = (await checks({ PATH, SLUICE_HOME })).of("gpu");
+    expect(gpu).toEqual({
+      name: "gpu",
+      state: "note",
+      detail:
+        "0 NVIDIA H200 (143771 MiB); driver 580.159.04; " +
+        "with CUDA 13's libraries, engine llama needs driver 590 for compute capability 9.0",
+      hint: expect.stringContaining("sluice engine add llama --hardware vulkan"),
+    });
+    placeVulkan(SLUICE_HOME);
+    expect((await checks({ PATH, SLUICE_HOME })).of("gpu")).toEqual({
+      name: "gpu",
+      state: "ok",
+      detail: "0 NVIDIA H200 (143771 MiB); driver 580.159.04",
+    });
+  });
 
   it("tells whether there is a server that runs could start", async () => {
     const programs = join(folder, "programs");

@@ -101,13 +101,14 @@ describe("openLlamaFrom", () => {
     return openLlamaFrom({ modelPath: "/x/m.gguf", modulePath: "/x/index.js" }, context);
   };
 
-  it("gives the reason of a GPU that ended the host, without its stack, and what helps", async () => {
+  it("names why a GPU ended the host, without its stack, and what helps", async () => {
     const reason = "CUDA error: the provided PTX was compiled with an unsupported toolchain.";
     const place = "/x/ggml-cuda.cu:108: CUDA error";
     const opening = open(place, frame, reason, ...Array.from({ length: 20 }, () => frame));
+    const ending = `signal SIGABRT, after writing\n  ${place}\n  ${reason}`;
     await expect(opening).rejects.toMatchObject({
       code: "ENGINE_START_FAILED",
-      message: `the engine could not be started: signal SIGABRT, after writing\n  ${place}\n  ${reason}`,
+      message: `the engine could not be started: ${ending}`,
       hint: expect.stringContaining("--hardware vulkan"),
     });
   });
