@@ -102,7 +102,8 @@ export function hasPackage({ platform, architecture, hardware }: Machine): boole
 
 /** Why engine llama's package for CUDA computes nothing on these GPUs; undefined if it does. */
 export function cudaProblem({ version, capabilities }: DriverFacts): string | undefined {
-  const others = capabilities.filter((capability) => !compiledCapabilities.includes(capability));
+  const known = capabilities.filter((capability) => /^\d/.test(capability));
+  const others = known.filter((capability) => !compiledCapabilities.includes(capability));
   if (others.length === 0 || Number.parseInt(version, 10) >= compilingDriver) return undefined;
   const gpus = `compute capability ${[...new Set(others)].join(", ")}`;
   return `with CUDA 13's libraries, engine llama needs driver ${compilingDriver} for ${gpus}`;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  cudaProblem,
   lockFor,
   type NpmLock,
   openvinoLockFor,
@@ -146,5 +147,20 @@ describe("openvinoLockFor", () => {
     expect(() => openvinoLockFor({ ...linux, platform: "freebsd" }, python)).toThrow(
       expect.objectContaining({ code: "ENGINE_MISSING", hint: "take engine llama" }),
     );
+  });
+});
+
+describe("cudaProblem", () => {
+  it("names GPUs whose kernels the driver would have to compile, and cannot", () => {
+    const capabilities = ["8.9", "9.0", "9.0"];
+    expect(cudaProblem({ version: "580.159.04", capabilities })).toBe(
+      "with CUDA 13's libraries, engine llama needs driver 590 for compute capability 9.0",
+    );
+    expect(cudaProblem({ version: "590.44.01", capabilities })).toBeUndefined();
+  });
+
+  it("has nothing against GPUs with machine code, nor against unknown ones", () => {
+    const capabilities = ["8.6", "12.0", "[N/A]"];
+    expect(cudaProblem({ version: "570.86", capabilities })).toBeUndefined();
   });
 });
