@@ -112,6 +112,18 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "`sluice serve` has `tokens`, and the request brings none of them. Only their digests are kept.",
   TOKEN_FORBIDDEN: "The token is known, and its `scopes` lack what the address needs.",
   MODEL_NOT_SERVED: "The body names a model that this server has not loaded.",
+  FILE_UNKNOWN:
+    "`sluice serve` has no file with this id: it was deleted, has expired, or never existed.",
+  BATCH_UNKNOWN: "`sluice serve` has no batch with this id in its data directory.",
+  BATCH_OVER:
+    "A batch was to be cancelled that has ended, or is about to. Its results stay as they are.",
+  BATCH_UNFINISHED:
+    "The manifest of a batch is written when every row has an answer or an error. It does not exist yet, or the batch has failed.",
+  BATCH_EXPIRED:
+    "A row of a batch was not sent before the window of the batch ended. It is in the error file with the code `batch_expired`.",
+  BATCH_CANCELED:
+    "A row of a batch was not sent, because the batch was cancelled. It is in the error file with the code `batch_cancelled`.",
+  RANGE_INVALID: "A Range header asks for bytes after the end of the file.",
   REQUEST_TIMED_OUT:
     "`limits.requestTimeoutMs` was over before the answer was whole. The model has stopped working on it.",
   CLIENT_GONE: "The client closed its connection. What it asked for was stopped.",

@@ -229,6 +229,13 @@ export const errorTable = Object.freeze({
   ),
   TOKEN_FORBIDDEN: row("the token may not do this", "take a token with the scope"),
   MODEL_NOT_SERVED: row("the server has no such model", "ask GET /v1/models for their names"),
+  FILE_UNKNOWN: row("there is no such file", "ask GET /v1/files for their ids"),
+  BATCH_UNKNOWN: row("there is no such batch", "ask GET /v1/batches for their ids"),
+  BATCH_OVER: row("the batch can no longer be cancelled", "nothing is to do"),
+  BATCH_UNFINISHED: row("the batch has no manifest yet", "wait until its status is completed"),
+  BATCH_EXPIRED: row("the window of the batch is over", "send the request in another batch"),
+  BATCH_CANCELED: row("the batch was cancelled", "send the request in another batch"),
+  RANGE_INVALID: row("the file has no such bytes", "ask for bytes that it has"),
   REQUEST_TIMED_OUT: row(
     "the request took longer than it may",
     "ask for fewer tokens, or raise limits.requestTimeoutMs",

@@ -13,6 +13,8 @@ declare module "fastify" {
     caller: Caller;
     /** Aborted when the client has left, or when the time of the request is over. */
     gone: AbortSignal;
+    /** Set for a row of a batch: aborted when the batch is stopped. */
+    batchStop?: AbortSignal;
   }
 }
 
@@ -59,7 +61,8 @@ export function openListener(options: ListenerOptions): FastifyInstance {
   };
   const server = Fastify({
     bodyLimit: limits.maxBodyBytes,
-    requestTimeout: limits.requestArrivalTimeoutMs,
+    // Node would cut uploads too.
+    requestTimeout: 0,
     connectionTimeout: 0,
     keepAliveTimeout: limits.idleConnectionTimeoutMs,
     forceCloseConnections: "idle",
@@ -95,6 +98,7 @@ export function openListener(options: ListenerOptions): FastifyInstance {
   );
   server.addHook("onRequest", async (request, reply) => {
     request.gone = goneSignal(reply, limits.requestTimeoutMs, options.clock);
+    if (!isForm(request)) limitArrival(request, limits.requestArrivalTimeoutMs, options.clock);
   });
   server.addHook("onResponse", async (request, reply) => {
     options.onAnswered({
@@ -142,6 +146,19 @@ function hostAndPort(address: string): { host: string; port: number } {
   const at = address.lastIndexOf(":");
   const host = address.slice(0, at).replace(/^\[(.*)\]$/, "$1");
   return { host, port: Number(address.slice(at + 1)) };
+}
+
+const isForm = ({ headers }: FastifyRequest) =>
+  headers["content-type"]?.startsWith("multipart/") === true;
+
+/** Ends the connection of a request whose body does not arrive. */
+function limitArrival({ raw }: FastifyRequest, timeoutMs: number, clock: Clock): void {
+  const cancel = clock.schedule(timeoutMs, () => {
+    if (raw.complete) return;
+    raw.socket.end("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n");
+    raw.destroy();
+  });
+  raw.once("close", cancel);
 }
 
 function goneSignal({ raw }: FastifyReply, timeoutMs: number, clock: Clock): AbortSignal {

@@ -14,6 +14,10 @@ export class Models {
     return [...this.#byName.values()];
   }
 
+  has(name: string): boolean {
+    return this.#byName.has(name);
+  }
+
   /** @throws SluiceError `MODEL_NOT_SERVED`, with the nearest name. */
   named(name: string): ServedModel {
     const found = this.#byName.get(name);

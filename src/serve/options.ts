@@ -64,6 +64,12 @@ const serveLimits = z.strictObject({
   requestTimeoutMs: milliseconds.default(600_000),
   /** Tries of a request whose model died, or whose answer has not the form. */
   maxTries: atLeastOne.default(2),
+  /** Requests of one batch. */
+  maxBatchRequests: atLeastOne.default(50_000),
+  /** Batches that are carried out at once; others wait. */
+  maxBatchesInProgress: atLeastOne.default(2),
+  /** Time from the creation of a batch to its end, whatever is left of it. */
+  batchWindowMs: milliseconds.default(86_400_000),
   /** Time for requests in work to end when the server is stopped. */
   drainTimeoutMs: milliseconds.default(30_000),
 });

@@ -18,7 +18,7 @@ import type { PromptSet } from "../prompt/prompt-set.ts";
 import { askUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
-import { Admission } from "./admission.ts";
+import { Admission, type Leave, type Turn } from "./admission.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import type { Caller } from "./tokens.ts";
 
@@ -29,6 +29,8 @@ export interface Call {
   signal: AbortSignal;
   /** Longest wait for the model; default: the server's. */
   maxWaitMs?: number | undefined;
+  /** Aborted when the call may wait no longer for the model; what is in work goes on. */
+  stopped?: AbortSignal | undefined;
   onDelta?: OnDelta | undefined;
 }
 
@@ -90,11 +92,7 @@ export class ServedModel {
     this.#prompts = promptsOf(name, given, randomInteger(random, 2 ** 31));
     const { maxQueueSize = serveLimits.maxQueueSize, maxQueueWaitMs = serveLimits.maxQueueWaitMs } =
       given;
-    this.admission = new Admission(
-      () => engine.concurrency ?? engine.capacity,
-      { maxQueueSize, maxQueueWaitMs },
-      clock,
-    );
+    this.admission = new Admission(() => this.slots, { maxQueueSize, maxQueueWaitMs }, clock);
   }
 
   /** @throws SluiceError the engine's reason why it cannot be opened. */
@@ -111,6 +109,11 @@ export class ServedModel {
   /** What the engine chose, for the log. */
   get choices(): Engine["choices"] {
     return this.#engine.choices;
+  }
+
+  /** Requests that it computes at once. */
+  get slots(): number {
+    return this.#engine.concurrency ?? this.#engine.capacity;
   }
 
   /**
@@ -183,7 +186,7 @@ export class ServedModel {
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, maxWaitMs }: Omit<Call, "onDelta">,
+    { caller, maxWaitMs, stopped }: Omit<Call, "onDelta">,
     signal: AbortSignal,
     onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
@@ -192,7 +195,7 @@ export class ServedModel {
     const { clock } = this.#context;
     const cameMs = clock.monotonic();
     try {
-      const leave = await this.admission.enter(turn, signal);
+      const leave = await this.#enter(turn, signal, stopped);
       const begunMs = clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
       try {
@@ -224,6 +227,22 @@ export class ServedModel {
     const durationMs = clock.monotonic() - begunMs;
     this.#observer.answered(this.name, { usage: response.usage, durationMs, firstPieceMs });
     return response;
+  }
+
+  async #enter(turn: Turn, signal: AbortSignal, stopped?: AbortSignal): Promise<Leave> {
+    if (stopped === undefined) return await this.admission.enter(turn, signal);
+    stopped.throwIfAborted();
+    // AbortSignal.any would keep a kilobyte of each row for as long as the batch exists.
+    const waiting = new AbortController();
+    const end = () => waiting.abort(signal.aborted ? signal.reason : stopped.reason);
+    const sources = [signal, stopped];
+    for (const source of sources) source.addEventListener("abort", end);
+    try {
+      if (signal.aborted) end();
+      return await this.admission.enter(turn, waiting.signal);
+    } finally {
+      for (const source of sources) source.removeEventListener("abort", end);
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 import { dirname, resolve } from "node:path";
+import { absoluteLocation } from "../data/storage/open.ts";
 import { describeEngine } from "../engines/registry.ts";
 import { isJsonObject, type JsonObject } from "../foundation/json.ts";
 import { readJobFile } from "../run/job/job-file.ts";
@@ -76,7 +77,7 @@ function withAbsolutePaths(
   return {
     ...options,
     models: Object.fromEntries(placed),
-    dataDirectory: resolve(folder, dataDirectory),
+    dataDirectory: absoluteLocation(folder, dataDirectory),
     ...(tls && {
       tls: { certificate: resolve(folder, tls.certificate), key: resolve(folder, tls.key) },
     }),

@@ -1,13 +1,19 @@
 import { readFile } from "node:fs/promises";
 import type { FastifyInstance } from "fastify";
+import type { OpenStorage } from "../data/storage/open.ts";
 import type { EngineContext } from "../engines/engine.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { randomUuid } from "../foundation/ids.ts";
+import { rowTimeoutMs } from "./batches/batch-run.ts";
+import { Batches } from "./batches/batches.ts";
+import { FileStore } from "./batches/file-store.ts";
 import { type AnsweredFacts, guard, isPublic, listen, openListener } from "./listener.ts";
 import { Metrics } from "./metrics.ts";
 import { Models } from "./models.ts";
 import { answerRoutes } from "./openai/answers.ts";
+import { batchRoutes } from "./openai/batches.ts";
 import { writeFailure } from "./openai/failure.ts";
+import { fileRoutes } from "./openai/files.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 import { ServedModel } from "./served-model.ts";
 import { Tokens } from "./tokens.ts";
@@ -23,6 +29,7 @@ export interface Server {
 export interface ServerContext extends EngineContext {
   /** Called for each answered request, if the options want an access log. */
   logAccess(facts: AnsweredFacts): void;
+  openStorage: OpenStorage;
 }
 
 /** How often the connections of a server that ends are looked through for idle ones. */
@@ -81,6 +88,9 @@ class RunningServer implements Server {
   readonly #listeners = new Map<string, FastifyInstance>();
   /** The secret by which workers of the server's own batches say so. */
   readonly #batchToken: string;
+  /** Answers the rows of batches, whatever the other listeners are. */
+  #rows: FastifyInstance | undefined;
+  #batches: Batches | undefined;
   #isReady = false;
 
   constructor(
@@ -98,12 +108,13 @@ class RunningServer implements Server {
   async open(): Promise<void> {
     const { listen: addresses, models, limits } = this.#options;
     const tokens = new Tokens(this.#options.tokens, this.#batchToken);
+    const stored = await this.#openStored();
     const kinds = Object.keys(addresses) as (keyof typeof addresses)[];
     for (const kind of kinds) {
       const listener = this.#listenerAt(addresses[kind]);
       await listener.register(async (scope) => {
         guard(scope, tokens, scopeOf[kind]);
-        this.#addRoutes(kind, scope);
+        this.#addRoutes(kind, scope, stored);
       });
     }
     // Answers that it is alive while it loads.
@@ -120,19 +131,24 @@ class RunningServer implements Server {
       this.#models.add(model);
       this.#context.logger.log("info", `${name} is loaded`, { ...model.choices });
     }
+    const rows = await this.#listenForRows(stored.batches, tokens);
+    stored.batches.begin((id) => `http://${rows}/batches/${id}/v1`);
     this.#isReady = true;
   }
 
   async close(): Promise<void> {
     this.#isReady = false;
-    const stopping = new SluiceError("SERVER_STOPPING");
-    for (const model of this.#models.all()) model.refuse(stopping);
     const { clock } = this.#context;
     const listeners = [...this.#listeners.values()];
+    const batches = this.#batches?.close();
+    const stopping = new SluiceError("SERVER_STOPPING");
+    for (const model of this.#models.all()) model.refuse(stopping);
     const cancel = clock.schedule(this.#options.limits.drainTimeoutMs, () => {
       for (const { server } of listeners) server.closeAllConnections();
+      this.#rows?.server.closeAllConnections();
     });
-    const closed = Promise.all(listeners.map((listener) => listener.close()));
+    const stopped = batches?.then(() => this.#rows?.close());
+    const closed = Promise.all([stopped, ...listeners.map((listener) => listener.close())]);
     // A connection whose last answer has just been sent would stay open for the next request.
     const closeIdle = () => {
       for (const { server } of listeners) server.closeIdleConnections();
@@ -166,7 +182,41 @@ class RunningServer implements Server {
     return listener;
   }
 
-  #addRoutes(kind: keyof ServeOptions["listen"], server: FastifyInstance): void {
+  async #openStored(): Promise<Stored> {
+    const { clock, random, logger, environment } = this.#context;
+    const storage = this.#context.openStorage(this.#options.dataDirectory);
+    const files = await FileStore.open(storage, clock, random);
+    this.#batches = await Batches.open({
+      ...{ options: this.#options, storage, files, models: this.#models, token: this.#batchToken },
+      ...{ clock, random, logger, environment },
+    });
+    return { files, batches: this.#batches };
+  }
+
+  /** @returns its address: this machine alone reaches it, and only with the token of batches. */
+  async #listenForRows(batches: Batches, tokens: Tokens): Promise<string> {
+    const { clock, random } = this.#context;
+    const rows = openListener({
+      limits: { ...this.#options.limits, requestTimeoutMs: rowTimeoutMs },
+      ...{ tls: undefined, clock, random, writeError: writeFailure },
+      onAnswered: (facts) => this.#metrics.requestAnswered(facts),
+    });
+    this.#rows = rows;
+    const addRoutes = async (scope: FastifyInstance) => {
+      guard(scope, tokens, "infer");
+      scope.addHook("onRequest", async (request) => {
+        if (request.caller.priority !== "batch") throw new SluiceError("TOKEN_INVALID");
+        if (request.method === "GET") return;
+        request.batchStop = batches.stopOf((request.params as { batch: string }).batch);
+        request.batchStop.throwIfAborted();
+      });
+      answerRoutes(scope, { models: this.#models, clock });
+    };
+    await rows.register(addRoutes, { prefix: "/batches/:batch" });
+    return await listen(rows, "127.0.0.1:0");
+  }
+
+  #addRoutes(kind: keyof ServeOptions["listen"], server: FastifyInstance, stored: Stored): void {
     if (kind === "metrics") {
       server.get("/metrics", async (_request, reply) => {
         void reply.type(this.#metrics.contentType);
@@ -176,6 +226,13 @@ class RunningServer implements Server {
     if (kind === "inference") {
       const { clock } = this.#context;
       answerRoutes(server, { models: this.#models, clock });
+      fileRoutes(server, { files: stored.files, limits: this.#options.limits, clock });
+      batchRoutes(server, stored.batches);
     }
   }
+}
+
+interface Stored {
+  files: FileStore;
+  batches: Batches;
 }

@@ -10,6 +10,7 @@ const users: Record<string, RegExp> = {
   "@huggingface/jinja": /^src\/(prompt|engines)\//,
   "@aws-sdk/client-s3": /^src\/data\/s3\//,
   "@uwdata/flechette": /^src\/data\/formats\/arrow\/library/,
+  "@fastify/multipart": /^src\/serve\//,
   commander: /^src\/cli\//,
   fastify: /^src\/serve\//,
   fflate: /^src\/backends\/ray\//,

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { engineContext } from "../../api/run-dependencies.ts";
+import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { prepareEngine } from "../../engines/prepare-engine.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { textLogger } from "../../foundation/logger.ts";
@@ -57,7 +57,9 @@ async function serve(flags: ServeCommandFlags, io: CliIo): Promise<void> {
       const time = new Date(io.clock.now()).toISOString();
       io.stderr.write(`${JSON.stringify({ time, ...facts })}\n`);
     };
-    const server = await startServer(options, { ...engineContext(io, logger), logAccess });
+    const { openStorage } = runDependencies(io, logger);
+    const context = { ...engineContext(io, logger), logAccess, openStorage };
+    const server = await startServer(options, context);
     try {
       await write(io, readyText(server.addresses, options, flags.json === true));
       await new Promise<void>((resolve) => {

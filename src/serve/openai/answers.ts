@@ -4,6 +4,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { Models } from "../models.ts";
 import type { Call, ServedModel } from "../served-model.ts";
+import { wrong } from "./failure.ts";
 import { streamAnswer } from "./stream.ts";
 
 /** Longest wait for the model that a caller accepts, in milliseconds. */
@@ -70,10 +71,6 @@ function wireOptions(body: JsonObject): { wire: WireOptions; rest: JsonObject } 
   return { wire: { stream: stream === true, includeUsage, base64: format === "base64" }, rest };
 }
 
-function wrong(field: string, must: string): SluiceError {
-  return new SluiceError("PARAMETER_INVALID", `it must be ${must}`, { field });
-}
-
 function bodyOf({ body }: FastifyRequest): JsonObject {
   if (isJsonObject(body as Json)) return body as JsonObject;
   throw new SluiceError("REQUEST_INVALID", "the body must be a JSON object");
@@ -87,7 +84,9 @@ function modelNameOf({ model }: JsonObject): string {
   return model;
 }
 
-function callOf({ caller, gone, headers }: FastifyRequest): Call {
+function callOf({ caller, gone, headers, batchStop: stopped }: FastifyRequest): Call {
+  // A row of a batch waits as long as its batch may.
+  if (stopped) return { caller, signal: gone, stopped, maxWaitMs: Number.POSITIVE_INFINITY };
   const wait = headers[deadlineHeader];
   const maxWaitMs = Number(wait);
   if (wait !== undefined && !(maxWaitMs >= 0)) throw wrong(deadlineHeader, "milliseconds");

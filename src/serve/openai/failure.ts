@@ -1,7 +1,8 @@
 import type { FastifyReply } from "fastify";
 import type { ErrorCode } from "../../foundation/error-table.ts";
-import type { SluiceError } from "../../foundation/errors.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
+import { unsentStatus } from "../batches/error-lines.ts";
 
 /** OpenAI's name of an error's kind, and its HTTP status. */
 type Kind = readonly [status: number, type: string, code?: string];
@@ -12,7 +13,7 @@ const invalid: Kind = [400, "invalid_request_error"];
 const kinds: Partial<Record<ErrorCode, Kind>> = {
   REQUEST_INVALID: invalid,
   PARAMETER_INVALID: invalid,
-  PARAMETER_MISSING: invalid,
+  PARAMETER_MISSING: [400, "invalid_request_error", "missing_required_parameter"],
   PARAMETER_UNSUPPORTED: invalid,
   URL_UNSUPPORTED: invalid,
   UNSUPPORTED: invalid,
@@ -22,6 +23,13 @@ const kinds: Partial<Record<ErrorCode, Kind>> = {
   TOKEN_FORBIDDEN: [403, "invalid_request_error", "insufficient_permissions"],
   ROUTE_UNKNOWN: [404, "invalid_request_error", "unknown_url"],
   MODEL_NOT_SERVED: [404, "invalid_request_error", "model_not_found"],
+  FILE_UNKNOWN: [404, "invalid_request_error"],
+  BATCH_UNKNOWN: [404, "invalid_request_error"],
+  BATCH_OVER: [409, "invalid_request_error"],
+  BATCH_UNFINISHED: [404, "invalid_request_error"],
+  BATCH_EXPIRED: [unsentStatus, "invalid_request_error", "batch_expired"],
+  BATCH_CANCELED: [unsentStatus, "invalid_request_error", "batch_cancelled"],
+  RANGE_INVALID: [416, "invalid_request_error"],
   QUEUE_FULL: [429, "rate_limit_error", "rate_limit_exceeded"],
   DEADLINE_EXCEEDED: [429, "rate_limit_error", "rate_limit_exceeded"],
   REQUEST_TIMED_OUT: [504, "server_error", "timeout"],
@@ -29,6 +37,11 @@ const kinds: Partial<Record<ErrorCode, Kind>> = {
   ENGINE_DIED: [503, "server_error", "service_unavailable"],
   CONNECTION_LOST: [503, "server_error", "service_unavailable"],
 };
+
+/** The error of a field that must be something else. */
+export function wrong(field: string, must: string): SluiceError {
+  return new SluiceError("PARAMETER_INVALID", `it must be ${must}`, { field });
+}
 
 /** The body of an error, in OpenAI's shape. */
 export function errorBody(error: SluiceError): JsonObject {
@@ -44,6 +57,8 @@ export function writeFailure(error: SluiceError, reply: FastifyReply): void {
     const seconds = Math.ceil((error.retryAfterMs ?? 1000) / 1000);
     void reply.header("retry-after", String(seconds));
   }
+  // OpenAI's clients would try it again otherwise.
+  if (status === 409) void reply.header("x-should-retry", "false");
   void reply.status(status).send(errorBody(error));
 }
 

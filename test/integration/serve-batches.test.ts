@@ -1,0 +1,563 @@
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { createReadStream, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { setTimeout as pause } from "node:timers/promises";
+import { promisify } from "node:util";
+import OpenAI, { toFile } from "openai";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { openaiPython } from "../../scripts/openai-python.ts";
+import type { JsonObject } from "../../src/foundation/json.ts";
+import type { ServeInput } from "../../src/serve/options.ts";
+import { runSluice } from "../chaos/sluice-process.ts";
+import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
+import { type Served, serveFolder, startServe } from "./served.ts";
+import { killServerProcesses, startServerProcess } from "./server-process.ts";
+
+const url = "/v1/chat/completions";
+const chat = (id: string, more: JsonObject = {}) => ({
+  custom_id: id,
+  ...{ method: "POST", url },
+  body: { model: "m", messages: [{ role: "user", content: `Say ${id}` }], ...more },
+});
+const jsonl = (lines: readonly unknown[]) =>
+  lines.map((line) => `${typeof line === "string" ? line : JSON.stringify(line)}\n`).join("");
+const rows = (count: number) => Array.from({ length: count }, (_, at) => chat(`r${at}`));
+
+const fake = (more: JsonObject = {}): ServeInput["models"] => ({ m: { engine: "fake", ...more } });
+
+const clientOf = ({ baseUrl }: Served) => new OpenAI({ baseURL: baseUrl, apiKey: "none" });
+
+async function begun(client: OpenAI, lines: readonly unknown[], endpoint: string = url) {
+  const file = await client.files.create({
+    file: await toFile(Buffer.from(jsonl(lines)), "in.jsonl"),
+    purpose: "batch",
+  });
+  return await client.batches.create({
+    ...{ input_file_id: file.id, endpoint: endpoint as typeof url, completion_window: "24h" },
+  });
+}
+
+type Batch = Awaited<ReturnType<typeof begun>>;
+
+async function until(client: OpenAI, id: string, isDone: (batch: Batch) => boolean) {
+  for (;;) {
+    const batch = await client.batches.retrieve(id);
+    if (isDone(batch)) return batch;
+    await pause(100);
+  }
+}
+
+const isOver = ({ status }: Batch) =>
+  ["completed", "failed", "expired", "cancelled"].includes(status);
+
+async function linesOf(client: OpenAI, id: string | null | undefined) {
+  if (!id) return [];
+  const text = await (await client.files.content(id)).text();
+  return text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+const idsOf = (lines: readonly { custom_id: string }[]) => lines.map((line) => line.custom_id);
+
+/** `sluice verify` and `sluice status` of a batch's run. */
+async function verified(folder: string, { id }: Batch) {
+  const run = `sluice-data/batches/${id}/output.jsonl`;
+  const { code, stdout } = await runSluice(["verify", run], folder);
+  expect(code, stdout).toBe(0);
+  const status = await runSluice(["status", run, "--json"], folder);
+  expect(status.code).toBe(0);
+}
+
+/** Lists the results of batches in pages of one, and deletes each before the next page. */
+async function deletedOneByOne(client: OpenAI, ids: readonly (string | null | undefined)[]) {
+  const found = [];
+  for await (const each of client.files.list({ purpose: "batch_output", limit: 1 })) {
+    found.push(each.id);
+    await client.files.delete(each.id);
+  }
+  expect(found.toSorted()).toEqual(ids.toSorted());
+  await expect(client.files.retrieve(found[0]!)).rejects.toMatchObject({ status: 404 });
+}
+
+describe("batches by OpenAI's client", () => {
+  it("go from upload to results, and every list, download and deletion works", async () => {
+    const folder = serveFolder();
+    const server = await startServe(folder, { models: fake() });
+    const client = clientOf(server);
+    const lines = [...rows(20), chat("hot", { temperature: 99 })];
+    writeFileSync(join(folder, "in.jsonl"), jsonl(lines));
+    const file = await client.files.create({
+      file: createReadStream(join(folder, "in.jsonl")),
+      purpose: "batch",
+      expires_after: { anchor: "created_at", seconds: 3600 },
+    });
+    expect(file).toMatchObject({ object: "file", filename: "in.jsonl", purpose: "batch" });
+    expect(file.expires_at).toBe(file.created_at + 3600);
+    expect(file.bytes).toBe(readFileSync(join(folder, "in.jsonl")).length);
+    const made = await client.batches.create({
+      ...{ input_file_id: file.id, endpoint: url, completion_window: "24h" },
+      metadata: { team: "blue" },
+    });
+    expect(made).toMatchObject({
+      object: "batch",
+      status: "validating",
+      metadata: { team: "blue" },
+    });
+    expect(made.expires_at).toBe(made.created_at + 86_400);
+    // The batch has its own input.
+    await client.files.delete(file.id);
+    const batch = await until(client, made.id, isOver);
+    expect(batch).toMatchObject({
+      ...{ status: "completed", model: "m", errors: null, metadata: { team: "blue" } },
+      request_counts: { total: 21, completed: 20, failed: 1 },
+    });
+    expect(batch.usage!.total_tokens).toBeGreaterThan(20);
+    for (const at of ["in_progress_at", "finalizing_at", "completed_at"] as const) {
+      expect(batch[at]).toBeGreaterThanOrEqual(batch.created_at);
+    }
+    const answers = await linesOf(client, batch.output_file_id);
+    expect(idsOf(answers)).toEqual(idsOf(rows(20)));
+    expect(Object.keys(answers[0])).toEqual(["id", "custom_id", "response", "error"]);
+    expect(answers[0]).toMatchObject({
+      id: expect.stringMatching(/^batch_req_[0-9a-f]{32}$/),
+      response: { status_code: 200, body: { object: "chat.completion", model: "m" } },
+      error: null,
+    });
+    const errors = await linesOf(client, batch.error_file_id);
+    expect(errors).toMatchObject([
+      {
+        custom_id: "hot",
+        response: {
+          status_code: 400,
+          body: { error: { type: "invalid_request_error", param: "temperature" } },
+        },
+        error: null,
+      },
+    ]);
+    await verified(folder, batch);
+    const manifest = await fetch(`${server.baseUrl}/batches/${batch.id}/manifest`);
+    expect(await manifest.json()).toMatchObject({ rows: { total: 21, failed: 1 } });
+
+    await deletedOneByOne(client, [batch.output_file_id, batch.error_file_id]);
+    const listed = [];
+    for await (const each of client.batches.list({ limit: 1 })) listed.push(each.id);
+    expect(listed).toEqual([batch.id]);
+    await expect(client.batches.cancel(batch.id)).rejects.toMatchObject({ status: 409 });
+    expect(await server.end("SIGTERM")).toBe(0);
+  });
+
+  it("fail with the lines that are wrong", async () => {
+    const server = await startServe(serveFolder(), {
+      models: { ...fake(), n: { engine: "fake" } },
+    });
+    const client = clientOf(server);
+    const { body: _, ...bodiless } = chat("no body");
+    const lines = [
+      ...[chat("fine"), "{ broken", bodiless, { ...chat("other"), url: "/v1/embeddings" }],
+      ...[chat("fine"), chat("far", { model: "gpt-4o" }), chat("mixed", { model: "n" })],
+      chat("streams", { stream: true }),
+    ];
+    const batch = await until(client, (await begun(client, lines)).id, isOver);
+    expect(batch).toMatchObject({ status: "failed", output_file_id: null, error_file_id: null });
+    expect(batch.errors!.data!.map(({ code, line, param }) => [line, code, param])).toEqual([
+      [2, "invalid_json_line", null],
+      [3, "missing_required_parameter", "body"],
+      [4, "invalid_url", "url"],
+      [5, "duplicate_custom_id", "custom_id"],
+      [6, "model_not_found", "body.model"],
+      [7, "mismatched_model", "body.model"],
+      [8, "streaming_unsupported", "body.stream"],
+    ]);
+    const lost = await client.batches.create({
+      ...{ input_file_id: "file-unknown", endpoint: url, completion_window: "24h" },
+    });
+    const failed = await until(client, lost.id, isOver);
+    expect(failed.errors!.data).toMatchObject([{ code: "invalid_request", param: "file_id" }]);
+    const bad = { ...lost, endpoint: "/v1/images" };
+    for (const asked of [
+      bad,
+      { ...lost, completion_window: "1h" },
+      { ...lost, metadata: { a: 1 } },
+    ])
+      await expect(client.batches.create(asked as never)).rejects.toMatchObject({ status: 400 });
+  });
+
+  it("can be cancelled: what was answered is kept, the rest is named", async () => {
+    const folder = serveFolder();
+    const server = await startServe(folder, { models: fake({ capacity: 2, latencyMs: 40 }) });
+    const client = clientOf(server);
+    const { id } = await begun(client, rows(2000));
+    await until(client, id, ({ request_counts: counts }) => counts!.completed > 5);
+    const cancelling = await client.batches.cancel(id);
+    expect(cancelling).toMatchObject({ status: "cancelling" });
+    const batch = await until(client, id, isOver);
+    expect(batch.status).toBe("cancelled");
+    const answers = await linesOf(client, batch.output_file_id);
+    const errors = await linesOf(client, batch.error_file_id);
+    expect(answers.length).toBe(batch.request_counts!.completed);
+    expect(answers.length).toBeGreaterThan(5);
+    expect(answers.length).toBeLessThan(2000);
+    expect([...idsOf(answers), ...idsOf(errors)].toSorted()).toEqual(idsOf(rows(2000)).toSorted());
+    expect(errors[0]).toMatchObject({ response: null, error: { code: "batch_cancelled" } });
+    await verified(folder, batch);
+    expect((await client.batches.cancel(id)).status).toBe("cancelled");
+  });
+
+  it("expire at the end of their window", async () => {
+    const folder = serveFolder();
+    const server = await startServe(folder, {
+      models: fake({ capacity: 1, latencyMs: 200 }),
+      limits: { batchWindowMs: 8000, maxBatchesInProgress: 1 },
+    });
+    const client = clientOf(server);
+    const [first, second] = [await begun(client, rows(300)), await begun(client, rows(3))];
+    await until(client, first.id, ({ status }) => status === "in_progress");
+    expect((await client.batches.retrieve(second.id)).status).toBe("validating");
+    const batch = await until(client, first.id, isOver);
+    expect(batch.status).toBe("expired");
+    expect(batch.expired_at).toBeGreaterThanOrEqual(batch.expires_at!);
+    const { completed, failed } = batch.request_counts!;
+    expect(completed + failed).toBe(300);
+    const errors = await linesOf(client, batch.error_file_id);
+    const message = "This request could not be executed before the completion window expired.";
+    expect(errors.at(-1)).toMatchObject({
+      ...{ custom_id: "r299", response: null, error: { code: "batch_expired", message } },
+    });
+    // It never had its turn.
+    const other = await until(client, second.id, isOver);
+    expect(other).toMatchObject({ status: "expired", request_counts: { completed: 0, failed: 3 } });
+    await verified(folder, other);
+  });
+});
+
+it("an online request waits for no row that has not begun", async () => {
+  const folder = serveFolder();
+  const server = await startServe(folder, {
+    models: fake({ capacity: 1, latencyMs: 150, countFile: join(folder, "asked") }),
+    limits: { requestTimeoutMs: 1000, maxQueueWaitMs: 1000 },
+  });
+  const client = clientOf(server);
+  const { id } = await begun(client, rows(500));
+  const asked = () => readFileSync(join(folder, "asked"), "utf8").trim().split("\n").length;
+  await until(client, id, ({ request_counts: counts }) => counts!.completed > 3);
+  const hi = { model: "m", messages: [{ role: "user" as const, content: "Hi" }] };
+  for (let round = 0; round < 5; round++) {
+    const before = asked();
+    await client.chat.completions.create(hi);
+    // Itself, the row that may have begun before it came, and the one that followed it.
+    expect(asked() - before).toBeLessThanOrEqual(3);
+  }
+  // Rows have no other limit than the window of their batch: here they wait for three seconds.
+  const { completed } = (await client.batches.retrieve(id)).request_counts!;
+  const callers = [0, 1, 2].map(async () => {
+    for (let round = 0; round < 7; round++) await client.chat.completions.create(hi);
+  });
+  await Promise.all(callers);
+  await until(client, id, ({ request_counts: counts }) => counts!.completed > completed + 3);
+  await client.batches.cancel(id);
+  const batch = await until(client, id, isOver);
+  const errors = await linesOf(client, batch.error_file_id);
+  expect(new Set(errors.map(({ error }) => error?.code))).toEqual(new Set(["batch_cancelled"]));
+});
+
+it("rows come in by an address and a token that nobody else has", async (context) => {
+  context.skip(process.platform !== "linux", "the environment of workers is read from /proc");
+  const folder = serveFolder();
+  const sha256 = createHash("sha256").update("secret").digest("hex");
+  const server = await startServe(folder, {
+    models: fake({ capacity: 1, latencyMs: 50 }),
+    tokens: [{ name: "me", sha256 }],
+  });
+  const client = new OpenAI({ baseURL: server.baseUrl, apiKey: "secret" });
+  const { id } = await begun(client, rows(500));
+  await until(client, id, ({ request_counts: counts }) => counts!.completed > 2);
+  const run = join(folder, `sluice-data/batches/${id}/output.jsonl.sluice/_sluice`);
+  const { job } = JSON.parse(readFileSync(join(run, "plan.json"), "utf8"));
+  const { name: model, baseUrl } = job.model as { name: string; baseUrl: string };
+  const statusOf = async (address: string, token: string) => {
+    const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
+    const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] });
+    return (await fetch(`${address}/chat/completions`, { method: "POST", headers, body })).status;
+  };
+  expect(await statusOf(server.baseUrl, "secret")).toBe(200);
+  expect(await statusOf(baseUrl, "secret")).toBe(401);
+  expect(await statusOf(baseUrl, "")).toBe(401);
+  const token = batchTokenOf(server.pid);
+  expect(await statusOf(baseUrl, token)).toBe(200);
+  expect(await statusOf(baseUrl.replace(id, id.replace(/.$/, "x")), token)).toBe(404);
+  expect((await fetch(`${baseUrl}/../files`)).status).toBe(404);
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true });
+  const found = files.filter((file) => {
+    return file.isFile() && readFileSync(join(file.parentPath, file.name), "utf8").includes(token);
+  });
+  expect(found).toEqual([]);
+  expect(server.log()).not.toContain(token);
+  await client.batches.cancel(id);
+  await until(client, id, isOver);
+});
+
+/** The token that the workers of a server have in their environment. */
+function batchTokenOf(server: number): string {
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    const status = tryRead(`/proc/${pid}/status`);
+    if (!status.includes(`PPid:\t${server}\n`)) continue;
+    const variables = tryRead(`/proc/${pid}/environ`).split("\0");
+    const token = variables.find((each) => each.startsWith("SLUICE_BATCH_TOKEN="));
+    if (token !== undefined) return token.slice("SLUICE_BATCH_TOKEN=".length);
+  }
+  throw new Error("no worker has a token");
+}
+
+function tryRead(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+describe("files", () => {
+  it("may arrive slowly, but not stand still; other bodies may not", async () => {
+    const server = await startServe(serveFolder(), {
+      models: fake(),
+      limits: { requestArrivalTimeoutMs: 1000 },
+    });
+    const { host, hostname, port } = new URL(server.baseUrl);
+    /** Sends the pieces with pauses, and resolves to what came back until the connection ended. */
+    const sent = async (path: string, type: string, pieces: readonly string[], pauseMs: number) => {
+      const length = pieces.join("").length;
+      const socket = connect(Number(port), hostname);
+      const reply = text(socket);
+      const head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n`;
+      socket.write(`${head}content-type: ${type}\r\ncontent-length: ${length}\r\n\r\n`);
+      for (const piece of pieces) {
+        if (socket.destroyed) break;
+        socket.write(piece);
+        await pause(pauseMs);
+      }
+      return (await reply.catch(() => "")).split("\r\n")[0];
+    };
+    const type = "multipart/form-data; boundary=b";
+    const name = (field: string) => `--b\r\ncontent-disposition: form-data; name="${field}"`;
+    const pieces = [
+      `${name("purpose")}\r\n\r\nuser_data\r\n`,
+      `${name("file")}; filename="a.txt"\r\n\r\nA`,
+      ...["B", "C", "D", "E", "F", "G", "H", "\r\n--b--\r\n"],
+    ];
+    expect(await sent("/v1/files", type, pieces, 250)).toBe("HTTP/1.1 200 OK");
+    const [file] = (await clientOf(server).files.list()).data;
+    expect(file!.bytes).toBe(8);
+    expect(await sent("/v1/files", type, pieces, 2000)).not.toContain("200");
+    const chat = ['{"model":', '"m"', "}"];
+    expect(await sent(url, "application/json", chat, 2000)).toContain("408");
+  });
+
+  it("are refused where they are too large, broken, or not of this server", async () => {
+    const folder = serveFolder();
+    const server = await startServe(folder, {
+      models: fake(),
+      limits: { maxFileBytes: 100_000, maxBodyBytes: 1000 },
+    });
+    const client = clientOf(server);
+    const upload = async (bytes: number) =>
+      client.files.create({
+        file: await toFile(Buffer.alloc(bytes, "a"), "a.jsonl"),
+        purpose: "batch",
+      });
+    await expect(upload(1_000_000)).rejects.toMatchObject({
+      ...{ status: 413, type: "invalid_request_error", code: "request_too_large" },
+    });
+    await expect(upload(0)).rejects.toMatchObject({ status: 400 });
+    const file = await upload(99_000);
+    const post = async (body: string, type: string) => {
+      const headers = { "content-type": type };
+      const reply = await fetch(`${server.baseUrl}/files`, { method: "POST", headers, body });
+      const { error } = (await reply.json()) as { error: { type: string } };
+      return [reply.status, error.type];
+    };
+    const part = (name: string, more: string) =>
+      `--b\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\nx\r\n`;
+    const form = "multipart/form-data; boundary=b";
+    for (const [body, type] of [
+      ["{}", "application/json"],
+      ["nothing", "multipart/form-data"],
+      [part("file", '; filename="a.jsonl"'), form],
+      [`${part("purpose", "")}--b--\r\n`, form],
+      [`${part("file", '; filename="a.jsonl"')}${part("purpose", "")}--b--\r\n`, form],
+    ] as const)
+      expect(await post(body, type), body).toEqual([400, "invalid_request_error"]);
+    for (const id of ["..%2f..%2fserve.yaml", "file-..%2f..%2fserve", `${file.id}%00`, "file-1"]) {
+      for (const path of [id, `${id}/content`]) {
+        const reply = await fetch(`${server.baseUrl}/files/${path}`);
+        expect([reply.status, path]).toEqual([404, path]);
+      }
+      const reply = await fetch(`${server.baseUrl}/batches/${id}/manifest`);
+      expect(reply.status).toBe(404);
+    }
+    const listed = await client.files.list();
+    expect(listed.data.map((each) => each.id)).toEqual([file.id]);
+  });
+
+  it("are read whole or in part", async () => {
+    const server = await startServe(serveFolder(), { models: fake() });
+    const client = clientOf(server);
+    const text = Array.from({ length: 200_000 }, (_, at) => `${at}\n`).join("");
+    const file = await client.files.create({
+      ...{ file: await toFile(Buffer.from(text), "../ä b.txt"), purpose: "user_data" },
+    });
+    expect(file.filename).toBe("ä b.txt");
+    const content = `${server.baseUrl}/files/${file.id}/content`;
+    const whole = await fetch(content);
+    expect(await whole.text()).toBe(text);
+    expect(whole.headers.get("content-type")).toBe("application/octet-stream");
+    const part = async (range: string) => {
+      const reply = await fetch(content, { headers: { range } });
+      return [reply.status, reply.headers.get("content-range"), await reply.text()];
+    };
+    const all = text.length;
+    expect(await part("bytes=2-5")).toEqual([206, `bytes 2-5/${all}`, text.slice(2, 6)]);
+    expect(await part("bytes=-4")).toEqual([206, `bytes ${all - 4}-${all - 1}/${all}`, "999\n"]);
+    expect((await part(`bytes=${all}-`))[0]).toBe(416);
+    expect((await part("bytes=5-2"))[0]).toBe(200);
+  });
+});
+
+describe("a server that is gone", () => {
+  it("by kill -9 is followed by one that sends each row once", async () => {
+    const folder = serveFolder();
+    const options = {
+      models: fake({ capacity: 4, latencyMs: 30, countFile: join(folder, "asked") }),
+    };
+    const count = 600;
+    let server = await startServe(folder, options);
+    const { id } = await begun(clientOf(server), rows(count));
+    const kills = [0, 0.2, 0.6, 0.9, 1];
+    for (const share of kills) {
+      const counted = ({ request_counts: counts, status }: Batch) =>
+        counts!.completed >= share * count || status === "completed";
+      await until(clientOf(server), id, counted);
+      await server.end("SIGKILL");
+      server = await startServe(folder, options);
+    }
+    const batch = await until(clientOf(server), id, isOver);
+    expect(batch).toMatchObject({
+      status: "completed",
+      request_counts: { total: count, completed: count, failed: 0 },
+    });
+    const answers = await linesOf(clientOf(server), batch.output_file_id);
+    expect(idsOf(answers)).toEqual(idsOf(rows(count)));
+    await verified(folder, batch);
+    // A kill loses what was in work, and what was answered a moment ago.
+    const asked = readFileSync(join(folder, "asked"), "utf8").trim().split("\n").length;
+    expect(asked).toBeLessThanOrEqual(count + kills.length * 16);
+  });
+
+  it("by SIGTERM stops its runs cleanly, and the next one continues them", async () => {
+    const folder = serveFolder();
+    const options = { models: fake({ capacity: 4, latencyMs: 30 }) };
+    const first = await startServe(folder, options);
+    const { id } = await begun(clientOf(first), rows(400));
+    await until(clientOf(first), id, ({ request_counts: counts }) => counts!.completed > 20);
+    const startMs = performance.now();
+    expect(await first.end("SIGTERM")).toBe(0);
+    expect(performance.now() - startMs).toBeLessThan(9000);
+    const run = `sluice-data/batches/${id}/output.jsonl`;
+    const { stdout } = await runSluice(["status", run, "--json"], folder);
+    expect(stdout).not.toContain("RUNNING");
+    // A server without the model keeps the batch.
+    const other = await startServe(folder, { models: { other: { engine: "fake" } } });
+    expect((await clientOf(other).batches.retrieve(id)).status).toBe("in_progress");
+    expect(await other.end("SIGTERM")).toBe(0);
+    const second = await startServe(folder, options);
+    const batch = await until(clientOf(second), id, isOver);
+    expect(batch.status).toBe("completed");
+    const answers = await linesOf(clientOf(second), batch.output_file_id);
+    expect(idsOf(answers)).toEqual(idsOf(rows(400)));
+    await verified(folder, batch);
+  });
+});
+
+it("data may lie in an object store", async (context) => {
+  context.skip(missingS3Server !== undefined, missingS3Server ?? "");
+  const s3 = await S3Server.start();
+  onTestFinished(() => s3.stop());
+  const folder = serveFolder();
+  const options = {
+    models: fake({ capacity: 4, latencyMs: 30 }),
+    dataDirectory: `s3://${bucket}/served`,
+  };
+  const first = await startServe(folder, options, s3.environment);
+  const { id } = await begun(clientOf(first), [...rows(200), chat("hot", { temperature: 99 })]);
+  await until(clientOf(first), id, ({ request_counts: counts }) => counts!.completed > 20);
+  await first.end("SIGKILL");
+  const second = await startServe(folder, options, s3.environment);
+  const client = clientOf(second);
+  const batch = await until(client, id, isOver);
+  expect(batch.request_counts).toEqual({ total: 201, completed: 200, failed: 1 });
+  expect(idsOf(await linesOf(client, batch.output_file_id))).toEqual(idsOf(rows(200)));
+  expect(idsOf(await linesOf(client, batch.error_file_id))).toEqual(["hot"]);
+  const run = `s3://${bucket}/served/batches/${id}/output.jsonl`;
+  const { code, stdout } = await runSluice(["verify", run], folder, s3.environment);
+  expect(code, stdout).toBe(0);
+  for await (const file of client.files.list()) await client.files.delete(file.id);
+  expect((await client.files.list()).data).toEqual([]);
+});
+
+it("vectors and completions have batches too", async () => {
+  const { baseUrl } = await startServerProcess();
+  onTestFinished(killServerProcesses);
+  const served = { engine: "openai", name: "m", baseUrl };
+  const client = clientOf(await startServe(serveFolder(), { models: { m: served } }));
+  const asked = { "/v1/embeddings": { input: "x" }, "/v1/completions": { prompt: "x" } };
+  for (const [endpoint, body] of Object.entries(asked)) {
+    const line = { custom_id: "a", method: "POST", url: endpoint, body: { model: "m", ...body } };
+    const { id } = await begun(client, [line, { ...line, custom_id: "b" }], endpoint);
+    const batch = await until(client, id, isOver);
+    expect(batch.request_counts, endpoint).toEqual({ total: 2, completed: 2, failed: 0 });
+    const lines = await linesOf(client, batch.output_file_id);
+    expect(idsOf(lines)).toEqual(["a", "b"]);
+    const { data, choices } = lines[0].response.body;
+    expect(typeof (data ? data[0].embedding[0] : choices[0].text)).toBe(data ? "number" : "string");
+  }
+});
+
+const python = `
+import json, sys, time
+from openai import OpenAI
+client = OpenAI(base_url=sys.argv[1], api_key="none")
+file = client.files.create(file=open(sys.argv[2], "rb"), purpose="batch")
+assert file.filename == "in.jsonl" and file.status == "processed"
+batch = client.batches.create(
+    input_file_id=file.id, endpoint="${url}", completion_window="24h", metadata={"a": "b"})
+while client.batches.retrieve(batch.id).status != "completed":
+    time.sleep(0.1)
+batch = client.batches.retrieve(batch.id)
+lines = client.files.content(batch.output_file_id).text.splitlines()
+assert [each.id for each in client.batches.list(limit=1)] == [batch.id]
+second = client.batches.create(
+    input_file_id=file.id, endpoint="${url}", completion_window="24h")
+assert client.batches.cancel(second.id).status in ("cancelling", "cancelled")
+names = [each.id for each in client.files.list(limit=1)]
+assert client.files.delete(file.id).deleted
+print(json.dumps({"lines": lines, "counts": batch.request_counts.to_dict(), "files": len(names)}))
+`;
+
+it("the client for Python does the same", async (context) => {
+  const found = openaiPython();
+  context.skip("missing" in found, "missing" in found ? found.missing : "");
+  if ("missing" in found) return;
+  const folder = serveFolder();
+  const server = await startServe(folder, { models: fake() });
+  writeFileSync(join(folder, "in.jsonl"), jsonl(rows(10)));
+  const parameters = ["-c", python, server.baseUrl, join(folder, "in.jsonl")];
+  const { stdout } = await promisify(execFile)(found.python, parameters);
+  const { lines, counts, files } = JSON.parse(stdout);
+  expect(idsOf(lines.map((line: string) => JSON.parse(line)))).toEqual(idsOf(rows(10)));
+  expect(counts).toEqual({ total: 10, completed: 10, failed: 0 });
+  expect(files).toBeGreaterThanOrEqual(2);
+});
