@@ -2,11 +2,13 @@ import type { Engine, EngineContext } from "../engines/engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import {
+  type Answer,
   estimatedTokens,
   type InferenceRequest,
   type InferenceResponse,
   type OnDelta,
   promptCharacters,
+  type SamplingParameters,
   samplingTemperature,
   type Usage,
 } from "../foundation/inference.ts";
@@ -15,12 +17,14 @@ import { limits } from "../foundation/limits.ts";
 import { randomInteger } from "../foundation/random.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
+import { rowPromptSet } from "../prompt/row-prompt-set.ts";
 import { askUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
 import { Admission } from "./admission.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import type { Caller } from "./tokens.ts";
+import { Workers } from "./workers.ts";
 
 /** One call of a client. */
 export interface Call {
@@ -55,7 +59,7 @@ export interface AnswerFacts {
 }
 
 /** What all models of a server share. */
-interface Serving {
+export interface Serving {
   limits: ServeLimits;
   observer: ModelObserver;
 }
@@ -66,16 +70,22 @@ export class ServedModel {
   /** Seconds since 1970 at which it was loaded. */
   readonly created: number;
   readonly admission: Admission;
-  readonly #engine: Engine;
+  readonly workers: Workers;
+  /** Whether a request may be a row. */
+  readonly takesRows: boolean;
   readonly #prompts: PromptSet;
+  readonly #rows: PromptSet;
   readonly #context: EngineContext;
   readonly #maxTries: number;
   readonly #observer: ModelObserver;
   #calls = 0;
+  #callsInWork = 0;
+  #onIdle: (() => void) | undefined;
 
-  private constructor(
+  /** @param workers of this model; their number may be 0, and change. */
+  constructor(
     name: string,
-    engine: Engine,
+    workers: Workers,
     given: ServedModelOptions,
     { limits: serveLimits, observer }: Serving,
     context: EngineContext,
@@ -83,18 +93,18 @@ export class ServedModel {
     const { clock, random } = context;
     this.name = name;
     this.created = Math.floor(clock.now() / 1000);
-    this.#engine = engine;
+    this.workers = workers;
+    this.takesRows = describeEngine(given.model).takesRows ?? false;
     this.#context = context;
     this.#maxTries = serveLimits.maxTries;
     this.#observer = observer;
-    this.#prompts = promptsOf(name, given, randomInteger(random, 2 ** 31));
+    const parameters = parametersOf(given, randomInteger(random, 2 ** 31));
+    this.#prompts = withResponseBodies(requestPromptSet(given.model, ["*"], parameters), name);
+    this.#rows = rowPromptSet(parameters);
     const { maxQueueSize = serveLimits.maxQueueSize, maxQueueWaitMs = serveLimits.maxQueueWaitMs } =
       given;
-    this.admission = new Admission(
-      () => engine.concurrency ?? engine.capacity,
-      { maxQueueSize, maxQueueWaitMs },
-      clock,
-    );
+    const queue = { maxQueueSize, maxQueueWaitMs };
+    this.admission = new Admission(() => workers.concurrency, queue, clock);
   }
 
   /** @throws SluiceError the engine's reason why it cannot be opened. */
@@ -104,13 +114,14 @@ export class ServedModel {
     serving: Serving,
     context: EngineContext,
   ): Promise<ServedModel> {
-    const engine = await openEngine(given.model, context);
-    return new ServedModel(name, engine, given, serving, context);
+    const workers = new Workers(() => openEngine(given.model, context), context.clock);
+    await workers.scale(1);
+    return new ServedModel(name, workers, given, serving, context);
   }
 
   /** What the engine chose, for the log. */
   get choices(): Engine["choices"] {
-    return this.#engine.choices;
+    return this.workers.choices;
   }
 
   /**
@@ -135,17 +146,44 @@ export class ServedModel {
    *
    * @throws SluiceError the failure of the first request that fails; the reason of the signal.
    */
-  async ask({ requests }: Asked, call: Call): Promise<InferenceResponse[]> {
-    const [only, ...others] = requests;
-    if (only && others.length === 0) return [await this.#answer(only, call, call.signal)];
-    const failed = new AbortController();
-    const signal = AbortSignal.any([call.signal, failed.signal]);
-    try {
-      return await Promise.all(requests.map((request) => this.#answer(request, call, signal)));
-    } catch (error) {
-      failed.abort(error);
-      throw error;
+  ask({ requests }: Asked, call: Call): Promise<InferenceResponse[]> {
+    return this.#inCall(async () => {
+      const answer = (each: InferenceRequest, signal: AbortSignal) =>
+        this.#answer(each, call, signal, this.#prompts);
+      const [only, ...others] = requests;
+      if (only && others.length === 0) return [await answer(only, call.signal)];
+      const failed = new AbortController();
+      const signal = AbortSignal.any([call.signal, failed.signal]);
+      try {
+        return await Promise.all(requests.map((each) => answer(each, signal)));
+      } catch (error) {
+        failed.abort(error);
+        throw error;
+      }
+    });
+  }
+
+  /**
+   * Answers a row, as a job without prompts does; only if `takesRows`.
+   *
+   * @throws SluiceError as `ask`.
+   */
+  askRow(row: JsonObject, call: Call): Promise<Answer> {
+    return this.#inCall(async () => {
+      const [request] = this.#rows.requests(row, this.#calls++);
+      const { answers } = await this.#answer(request!, call, call.signal, this.#rows);
+      return answers[0]!;
+    });
+  }
+
+  /** Unloads it when its calls are answered: for one that gets no more of them. */
+  async retire(): Promise<void> {
+    if (this.#callsInWork > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+      });
     }
+    await this.close();
   }
 
   /** Refuses what waits; requests in work go on. */
@@ -155,13 +193,24 @@ export class ServedModel {
 
   close(): Promise<void> {
     this.refuse(new SluiceError("ENGINE_DIED", `${this.name} was unloaded`));
-    return this.#engine.close();
+    return this.workers.close();
+  }
+
+  async #inCall<Result>(action: () => Promise<Result>): Promise<Result> {
+    this.#callsInWork++;
+    try {
+      return await action();
+    } finally {
+      this.#callsInWork--;
+      if (this.#callsInWork === 0) this.#onIdle?.();
+    }
   }
 
   #answer(
     request: InferenceRequest,
     { onDelta, ...call }: Call,
     signal: AbortSignal,
+    promptSet: PromptSet,
   ): Promise<InferenceResponse> {
     let isTold = false;
     const tell: OnDelta | undefined =
@@ -176,7 +225,7 @@ export class ServedModel {
       return this.#inTurn(next, call, signal, tell);
     };
     return askUntilAccepted(ask, request, {
-      ...{ promptSet: this.#prompts, maxTries: this.#maxTries, clock, random, signal },
+      ...{ promptSet, maxTries: this.#maxTries, clock, random, signal },
       mayPass: (error) => error.scope === "engine" && !isTold,
     });
   }
@@ -220,7 +269,7 @@ export class ServedModel {
         firstPieceMs ??= clock.monotonic() - begunMs;
         onDelta(delta);
       });
-    const response = await this.#engine.infer(request, signal, tell);
+    const response = await this.workers.infer(request, signal, tell);
     const durationMs = clock.monotonic() - begunMs;
     this.#observer.answered(this.name, { usage: response.usage, durationMs, firstPieceMs });
     return response;
@@ -234,15 +283,9 @@ function costOf(request: InferenceRequest): number {
   return 1 + estimatedTokens(promptCharacters(request)) + answer;
 }
 
-/** Prompts of calls, whose answers are bodies of OpenAI's responses. */
-function promptsOf(
-  name: string,
-  { model, generation }: ServedModelOptions,
-  seed: number,
-): PromptSet {
+function parametersOf({ model, generation }: ServedModelOptions, seed: number): SamplingParameters {
   // Clients of chat services expect samples where they do not say how to choose.
   const sampled = { temperature: samplingTemperature, ...generation };
   const maxNewTokens = describeEngine(model).maxNewTokens ?? limits.maxNewTokens;
-  const parameters = generationParameters(sampled, seed, maxNewTokens);
-  return withResponseBodies(requestPromptSet(model, ["*"], parameters), name);
+  return generationParameters(sampled, seed, maxNewTokens);
 }

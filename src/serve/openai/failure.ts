@@ -26,6 +26,7 @@ const kinds: Partial<Record<ErrorCode, Kind>> = {
   DEADLINE_EXCEEDED: [429, "rate_limit_error", "rate_limit_exceeded"],
   REQUEST_TIMED_OUT: [504, "server_error", "timeout"],
   SERVER_STOPPING: [503, "server_error", "service_unavailable"],
+  WORKERS_MISSING: [503, "server_error", "service_unavailable"],
   ENGINE_DIED: [503, "server_error", "service_unavailable"],
   CONNECTION_LOST: [503, "server_error", "service_unavailable"],
 };
