@@ -139,6 +139,8 @@ export function serveKeysAt(path: readonly string[]): readonly string[] {
   if (path.length === 0) return Object.keys(serveSchema.shape);
   const [first, ...deeper] = path;
   if (first === "limits" && deeper.length === 0) return Object.keys(serveLimits.shape);
+  if (first === "archives" && deeper.length === 0) return Object.keys(archives.shape);
+  if (first === "routes" && deeper.length === 1) return Object.keys(bodyRoute.shape);
   if (first === "tokens" && deeper.length === 1) return Object.keys(token.shape);
   if (first === "models" && deeper.length === 1) return Object.keys(servedModel.shape);
   return [];

@@ -34,6 +34,8 @@ export interface Call {
   /** Longest wait for the model; default: the server's. */
   maxWaitMs?: number | undefined;
   onDelta?: OnDelta | undefined;
+  /** Called when the turn of one of its requests has come. */
+  onTurn?: ((waitMs: number) => void) | undefined;
 }
 
 /** The requests of a call, and what makes an OpenAI body of their responses. */
@@ -232,7 +234,7 @@ export class ServedModel {
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, maxWaitMs }: Omit<Call, "onDelta">,
+    { caller, maxWaitMs, onTurn }: Omit<Call, "onDelta">,
     signal: AbortSignal,
     onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
@@ -244,6 +246,7 @@ export class ServedModel {
       const leave = await this.admission.enter(turn, signal);
       const begunMs = clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
+      onTurn?.(begunMs - cameMs);
       try {
         return await this.#observed(request, signal, onDelta, begunMs);
       } finally {

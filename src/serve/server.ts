@@ -172,6 +172,7 @@ class RunningServer implements Server {
       ...{ limits, tls: this.#tls, clock, random, writeError },
       onAnswered: (facts) => {
         this.#metrics.requestAnswered(facts);
+        this.#torchServe.metrics.replied(facts.status);
         if (accessLog) this.#context.logAccess(facts);
       },
     });
@@ -187,9 +188,12 @@ class RunningServer implements Server {
   async #addRoutes(kind: Kind, server: FastifyInstance): Promise<void> {
     const { clock } = this.#context;
     if (kind === "metrics") {
-      server.get("/metrics", async (_request, reply) => {
+      server.get("/metrics", async (request, reply) => {
         void reply.type(this.#metrics.contentType);
-        return this.#metrics.text();
+        const { "name[]": names } = request.query as { "name[]"?: string | string[] };
+        // As clients of TorchServe choose families; the server's own have no counterpart there.
+        if (names !== undefined) return this.#torchServe.metrics.text([names].flat());
+        return `${await this.#metrics.text()}\n${await this.#torchServe.metrics.text()}`;
       });
     }
     if (kind === "inference") {

@@ -1,10 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { Answer } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { namedError } from "../listener.ts";
 import type { Call } from "../served-model.ts";
 import { addressDescription, modelDescription } from "./api-description.ts";
+import type { TorchServeMetrics } from "./metrics.ts";
 import type { Registration, Registry } from "./registry.ts";
 import {
   jsonReply,
@@ -23,6 +25,13 @@ export interface BodyRoute {
   path: string;
   /** Such as `{body.tgt_lang}`. */
   model: string;
+}
+
+export interface PredictionRoutes {
+  registry: Registry;
+  routes: readonly BodyRoute[];
+  metrics: TorchServeMetrics;
+  clock: Clock;
 }
 
 type Params = { model: string; version?: string; "*"?: string };
@@ -47,9 +56,23 @@ const modelPaths = [
  */
 export function predictionRoutes(
   server: FastifyInstance,
-  registry: Registry,
-  routes: readonly BodyRoute[],
+  { registry, routes, metrics, clock }: PredictionRoutes,
 ): void {
+  const askModel = async (
+    registration: Registration,
+    request: FastifyRequest,
+    asking: Omit<Asking, "onTurn">,
+  ) => {
+    if (request.method === "OPTIONS") return jsonReply(modelDescription(registration));
+    const { version } = request.params as Partial<Params>;
+    const labels = { model: registration.name, version };
+    metrics.asked(labels);
+    const begunMs = clock.monotonic();
+    const onTurn = (waitMs: number) => metrics.admitted(labels, waitMs);
+    const answer = await predicted(registration, request, { ...asking, onTurn });
+    metrics.answered(labels, clock.monotonic() - begunMs);
+    return answer;
+  };
   // Of every type, and also without one.
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => {
@@ -87,7 +110,7 @@ export function predictionRoutes(
       answered(request, reply, async () => {
         const body = await readBody(request);
         const name = filled(model, rowOf(body));
-        return askModel(registry.find(name), request, {}, body);
+        return askModel(registry.find(name), request, { body });
       }),
     );
   }
@@ -150,20 +173,21 @@ interface Asking {
   isExplained?: boolean;
   /** The rest of the path behind the version, for the handler. */
   urlPath?: string | undefined;
+  /** The body, if it has been read. */
+  body?: RequestBody;
+  onTurn: NonNullable<Call["onTurn"]>;
 }
 
-async function askModel(
+async function predicted(
   registration: Registration,
   request: FastifyRequest,
-  { isExplained = false, urlPath }: Asking,
-  read?: RequestBody,
+  { isExplained = false, urlPath, body: read, onTurn }: Asking,
 ): Promise<TorchReply> {
   const { name, served, fields, isHandler } = registration;
-  if (request.method === "OPTIONS") return jsonReply(modelDescription(registration));
   const body = read ?? (await readBody(request));
   if (!served.workers.isThere) throw refusals.noWorker(name);
   const { caller, gone: signal } = request;
-  const call = { caller, signal };
+  const call = { caller, signal, onTurn };
   try {
     if (isHandler) {
       const explain = ["explain", isExplained ? "True" : "False"] as const;

@@ -6,6 +6,7 @@ import type { Models } from "../models.ts";
 import type { ServedModelOptions, ServeOptions } from "../options.ts";
 import type { ModelObserver, ServedModel } from "../served-model.ts";
 import { managementRoutes } from "./management.ts";
+import { TorchServeMetrics } from "./metrics.ts";
 import { ModelStore } from "./model-store.ts";
 import { predictionRoutes } from "./predictions.ts";
 import { Registry, type WorkerSettings } from "./registry.ts";
@@ -16,6 +17,7 @@ const firstVersion = "1.0";
 
 /** TorchServe's wire of a server: its inference and its management address. */
 export class TorchServeWire {
+  readonly metrics = new TorchServeMetrics();
   readonly #options: ServeOptions;
   readonly #context: EngineContext;
   readonly #registry: Registry;
@@ -49,7 +51,9 @@ export class TorchServeWire {
   }
 
   addInference(server: FastifyInstance): void {
-    predictionRoutes(server, this.#registry, this.#options.routes);
+    const { routes } = this.#options;
+    const { clock } = this.#context;
+    predictionRoutes(server, { registry: this.#registry, routes, metrics: this.metrics, clock });
   }
 
   /** @param isAlone whether no other kind of requests comes to this address. */

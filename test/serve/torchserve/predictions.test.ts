@@ -118,6 +118,35 @@ describe("predictions", () => {
     });
   });
 
+  it("count under TorchServe's names, by the version that the path has", async () => {
+    const json = "application/json";
+    const read = async (names = "") => {
+      const response = await fetch(`${server.addresses.metrics}/metrics${names}`);
+      return response.text();
+    };
+    const family = "?name[]=ts_inference_requests_total";
+    const count = async (version: string) => {
+      const [, value = "0"] =
+        new RegExp(`model_name="rows",model_version="${version}".* (\\d+)$`, "m").exec(
+          await read(family),
+        ) ?? [];
+      return Number(value);
+    };
+    const before = await count("default");
+    await post("/predictions/rows", "{}", json);
+    await post("/predictions/rows/1.0", "{}", json);
+    await post("/predictions/rows", '{"boom":1}', json);
+    expect(await count("default")).toBe(before + 2);
+    expect(await count("1.0")).toBe(1);
+    expect(await read(family)).not.toContain("sluice_");
+    const all = await read();
+    const answered = (name: string) => new RegExp(`^${name}\\{.*version="1.0".*\\} [\\d.]+$`, "m");
+    expect(all).toMatch(answered("ts_inference_latency_microseconds"));
+    expect(all).toMatch(answered("ts_queue_latency_microseconds"));
+    expect(all).toMatch(/^Requests5XX\{Level="Host",Hostname="[^"]+"\} [1-9]/m);
+    expect(all).toMatch(/^sluice_http_requests_total/m);
+  });
+
   it("leave the paths of OpenAI's API to it", async () => {
     const { status, text } = await post("/v1/nothing", "{}", "application/json");
     expect([status, JSON.parse(text).error.code]).toEqual([404, "unknown_url"]);
