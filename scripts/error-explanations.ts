@@ -107,6 +107,14 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The body of a request to `sluice serve` is not JSON, or not an object, or its HTTP is broken. Nothing was asked.",
   BODY_TOO_LARGE:
     "A request to `sluice serve` has more bytes than `limits.maxBodyBytes`, or an uploaded file more than `limits.maxFileBytes`.",
+  ARCHIVE_INVALID:
+    "A `.mar` archive is not a zip, has no `MAR-INF/MANIFEST.json`, or names what it does not have; or it could do harm: a path that leads out of it, a link, more files or bytes than it may unpack to. Nothing of it is kept.",
+  SERVER_RUNNING:
+    "`sluice serve --start` found the process that the file `.sluice-serve.json` of this folder names.",
+  SERVER_NOT_RUNNING:
+    "`sluice serve --stop` found no `.sluice-serve.json` in this folder, or the process that it names has ended.",
+  WORKERS_MISSING:
+    "The model is registered at `sluice serve` and has no worker: it was registered with 0, or scaled to 0.",
   ROUTE_UNKNOWN: "`sluice serve` has nothing at this address, or not with this method.",
   TOKEN_INVALID:
     "`sluice serve` has `tokens`, and the request brings none of them. Only their digests are kept.",

@@ -77,6 +77,11 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
     load: () => import("./commands/serve.ts"),
   },
   {
+    name: "archive",
+    summary: "make a model archive for serve",
+    load: () => import("./commands/archive.ts"),
+  },
+  {
     name: "status",
     summary: "show the state of a run",
     load: () => import("./commands/status.ts"),

@@ -56,19 +56,23 @@ export async function runCommandLine(
 }
 
 function newProgram(io: CliIo, version: string): Command {
-  return new Command("sluice")
-    .description("Pours a dataset through a model and gets every row back exactly once.")
-    .version(version, "-V, --version", "print the version")
-    .helpOption("-h, --help", "show help")
-    .helpCommand("help [command]", "show help")
-    .showSuggestionAfterError(false)
-    .exitOverride()
-    .configureHelp({ helpWidth: Math.min(100, io.columns()) })
-    .configureOutput({
-      writeOut: (text) => void io.stdout.write(text),
-      // Errors are printed once, in our own form.
-      writeErr: () => {},
-    });
+  return (
+    new Command("sluice")
+      .description("Pours a dataset through a model and gets every row back exactly once.")
+      .version(version, "-V, --version", "print the version")
+      .helpOption("-h, --help", "show help")
+      .helpCommand("help [command]", "show help")
+      // A command's own --version is not that of the program.
+      .enablePositionalOptions()
+      .showSuggestionAfterError(false)
+      .exitOverride()
+      .configureHelp({ helpWidth: Math.min(100, io.columns()) })
+      .configureOutput({
+        writeOut: (text) => void io.stdout.write(text),
+        // Errors are printed once, in our own form.
+        writeErr: () => {},
+      })
+  );
 }
 
 interface Call extends Required<CommandCall> {

@@ -236,6 +236,10 @@ export const errorTable = Object.freeze({
   BATCH_EXPIRED: row("the window of the batch is over", "send the request in another batch"),
   BATCH_CANCELED: row("the batch was cancelled", "send the request in another batch"),
   RANGE_INVALID: row("the file has no such bytes", "ask for bytes that it has"),
+  WORKERS_MISSING: row(
+    "the model has no worker",
+    "give it one: PUT /models/NAME?min_worker=1 at the management address",
+  ),
   REQUEST_TIMED_OUT: row(
     "the request took longer than it may",
     "ask for fewer tokens, or raise limits.requestTimeoutMs",
@@ -328,6 +332,21 @@ export const errorTable = Object.freeze({
     engineUnavailable,
     "the endpoint refused the credentials",
     "set the environment variable that model.apiKeyEnv names",
+  ),
+  ARCHIVE_INVALID: run(
+    badInput,
+    "the model archive cannot be used",
+    "make it anew with sluice archive; docs/torchserve.md says what it may hold",
+  ),
+  SERVER_RUNNING: run(
+    usage,
+    "a server of this folder is running already",
+    "end it with sluice serve --stop, or start the other one in a folder of its own",
+  ),
+  SERVER_NOT_RUNNING: run(
+    usage,
+    "no server of this folder is running",
+    "call it in the folder where sluice serve --start was called",
   ),
   LISTEN_FAILED: run(usage, "the server cannot listen there", "name another address in listen"),
   MODEL_UNKNOWN: run(engineUnavailable, "the model is not known", "run sluice model list"),

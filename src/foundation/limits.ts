@@ -258,4 +258,12 @@ export const limits = Object.freeze({
   maxCommandOutputBytes: 64 * 1024,
   /** Rows on which a prompt is tried; if it fits none of them, the job is refused. */
   maxRowsLookedAt: 1000,
+  /** Files of a model archive, and their bytes altogether. */
+  maxArchiveFiles: 10_000,
+  maxArchiveBytes: 64 * 1024 ** 3,
+  /**
+   * Bytes of an archive's files for each byte of the archive; the first megabytes count as small.
+   */
+  maxArchiveRatio: 200,
+  smallArchiveBytes: 16 * 1024 * 1024,
 });

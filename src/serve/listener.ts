@@ -173,7 +173,8 @@ function goneSignal({ raw }: FastifyReply, timeoutMs: number, clock: Clock): Abo
   return gone.signal;
 }
 
-function namedError(error: unknown): SluiceError {
+/** Any error of the HTTP library, by its name in Sluice. */
+export function namedError(error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;
   const {
     statusCode,

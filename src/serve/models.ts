@@ -6,8 +6,13 @@ import type { ServedModel } from "./served-model.ts";
 export class Models {
   readonly #byName = new Map<string, ServedModel>();
 
+  /** Adds a model, or replaces the one with its name. */
   add(model: ServedModel): void {
     this.#byName.set(model.name, model);
+  }
+
+  remove(name: string): void {
+    this.#byName.delete(name);
   }
 
   all(): ServedModel[] {
@@ -26,10 +31,5 @@ export class Models {
     const meant = nearest(name, names);
     const more = meant === undefined ? `it has ${names.join(", ")}` : `did you mean ${meant}?`;
     throw new SluiceError("MODEL_NOT_SERVED", `${name}; ${more}`, { field: "model" });
-  }
-
-  /** Unloads all of them. */
-  async close(): Promise<void> {
-    await Promise.all(this.all().map((model) => model.close()));
   }
 }

@@ -3,6 +3,7 @@ import { modelOptions } from "../engines/model-options.ts";
 import { atLeastOne, oneLine } from "../foundation/setting.ts";
 import { generationOptions } from "../run/job/generation-schema.ts";
 import { modelFromName } from "../run/job/value-text.ts";
+import { workerOptions } from "./torchserve/archive-options.ts";
 
 const milliseconds = z.int().min(0).max(86_400_000);
 const megabyte = 1024 * 1024;
@@ -13,6 +14,10 @@ const address = z
     /^(\[[0-9a-f:.]+\]|[^\s:/[\]]+):\d{1,5}$/i,
     "must be an address and a port, as 127.0.0.1:8080",
   );
+
+const modelName = z
+  .string()
+  .regex(/^[\w][\w./:-]{0,127}$/, "must be letters, digits and ._-/:, 128 at most");
 
 const model = z
   .union([z.string().min(1), z.record(z.string(), z.json())])
@@ -26,6 +31,8 @@ const servedModel = z.strictObject({
   generation: generationOptions.prefault({}),
   maxQueueSize: atLeastOne.optional(),
   maxQueueWaitMs: milliseconds.optional(),
+  /** Further names of the model; each adds its fields to the rows that come under it. */
+  variants: z.record(modelName, z.record(z.string(), z.json())).default({}),
 });
 
 const isServed = (given: unknown) =>
@@ -74,10 +81,40 @@ const serveLimits = z.strictObject({
   drainTimeoutMs: milliseconds.default(30_000),
 });
 
+const seconds = z.int().min(1).max(86_400);
+
+/** Archives, and what TorchServe's wire needs beside the models. */
+const archives = z.strictObject({
+  /** Folder of archives that may be registered. */
+  modelStore: z.string().min(1).optional(),
+  /** Web addresses; archives at or below them may be registered too. */
+  urls: z.array(z.url({ protocol: /^https?$/ })).default([]),
+  /** Those that are loaded at the start, by name of the model. */
+  load: z.record(modelName, z.string().min(1)).default({}),
+  /** Loads all archives of the model store at the start. */
+  loadAll: z.boolean().default(false),
+  /** Program that runs handlers in Python. */
+  python: z.string().min(1).default("python3"),
+  workers: z.int().min(0).default(1),
+  responseTimeoutSeconds: seconds.default(120),
+  startupTimeoutSeconds: seconds.default(120),
+  /** GPUs, from number 0, that workers get in turn. */
+  gpus: z.int().min(0).default(0),
+  /** How models are served, by name of model or archive. */
+  models: z.record(z.string(), workerOptions).default({}),
+});
+
+/** A path whose bodies name the model that answers them. */
+const bodyRoute = z.strictObject({
+  path: z.string().regex(/^\/[\w./-]*$/, "must be a path, such as / or /translate"),
+  /** Its parts in braces are fields of the body. */
+  model: z.string().min(1),
+});
+
 /** A server, as `serve.yaml` describes it. */
 export const serveSchema = z.strictObject({
   models: z.record(
-    z.string().regex(/^[\w][\w./:-]{0,127}$/, "must be letters, digits and ._-/:, 128 at most"),
+    modelName,
     z
       .unknown()
       .transform((given) => (isServed(given) ? given : { model: given }))
@@ -90,6 +127,8 @@ export const serveSchema = z.strictObject({
       metrics: address.default("127.0.0.1:8082"),
     })
     .prefault({}),
+  archives: archives.prefault({}),
+  routes: z.array(bodyRoute).default([]),
   tokens: z.array(token).default([]),
   /** Serves other machines without tokens. */
   insecure: z.boolean().default(false),
@@ -106,6 +145,8 @@ export function serveKeysAt(path: readonly string[]): readonly string[] {
   if (path.length === 0) return Object.keys(serveSchema.shape);
   const [first, ...deeper] = path;
   if (first === "limits" && deeper.length === 0) return Object.keys(serveLimits.shape);
+  if (first === "archives" && deeper.length === 0) return Object.keys(archives.shape);
+  if (first === "routes" && deeper.length === 1) return Object.keys(bodyRoute.shape);
   if (first === "tokens" && deeper.length === 1) return Object.keys(token.shape);
   if (first === "models" && deeper.length === 1) return Object.keys(servedModel.shape);
   return [];

@@ -2,11 +2,13 @@ import type { Engine, EngineContext } from "../engines/engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import {
+  type Answer,
   estimatedTokens,
   type InferenceRequest,
   type InferenceResponse,
   type OnDelta,
   promptCharacters,
+  type SamplingParameters,
   samplingTemperature,
   type Usage,
 } from "../foundation/inference.ts";
@@ -15,12 +17,15 @@ import { limits } from "../foundation/limits.ts";
 import { randomInteger } from "../foundation/random.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
+import { rowPromptSet } from "../prompt/row-prompt-set.ts";
 import { askUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
 import { Admission, type Leave, type Turn } from "./admission.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
+import { Suspects } from "./suspects.ts";
 import type { Caller } from "./tokens.ts";
+import { Workers } from "./workers.ts";
 
 /** One call of a client. */
 export interface Call {
@@ -32,6 +37,8 @@ export interface Call {
   /** Aborted when the call may wait no longer for the model; what is in work goes on. */
   stopped?: AbortSignal | undefined;
   onDelta?: OnDelta | undefined;
+  /** Called when the turn of one of its requests has come. */
+  onTurn?: ((waitMs: number) => void) | undefined;
 }
 
 /** The requests of a call, and what makes an OpenAI body of their responses. */
@@ -57,7 +64,7 @@ export interface AnswerFacts {
 }
 
 /** What all models of a server share. */
-interface Serving {
+export interface Serving {
   limits: ServeLimits;
   observer: ModelObserver;
 }
@@ -68,16 +75,23 @@ export class ServedModel {
   /** Seconds since 1970 at which it was loaded. */
   readonly created: number;
   readonly admission: Admission;
-  readonly #engine: Engine;
+  readonly workers: Workers;
+  /** Whether a request may be a row. */
+  readonly takesRows: boolean;
   readonly #prompts: PromptSet;
+  readonly #rows: PromptSet;
   readonly #context: EngineContext;
   readonly #maxTries: number;
   readonly #observer: ModelObserver;
+  readonly #suspects = new Suspects();
   #calls = 0;
+  #callsInWork = 0;
+  #onIdle: (() => void) | undefined;
 
-  private constructor(
+  /** @param workers of this model; their number may be 0, and change. */
+  constructor(
     name: string,
-    engine: Engine,
+    workers: Workers,
     given: ServedModelOptions,
     { limits: serveLimits, observer }: Serving,
     context: EngineContext,
@@ -85,14 +99,18 @@ export class ServedModel {
     const { clock, random } = context;
     this.name = name;
     this.created = Math.floor(clock.now() / 1000);
-    this.#engine = engine;
+    this.workers = workers;
+    this.takesRows = describeEngine(given.model).takesRows ?? false;
     this.#context = context;
     this.#maxTries = serveLimits.maxTries;
     this.#observer = observer;
-    this.#prompts = promptsOf(name, given, randomInteger(random, 2 ** 31));
+    const parameters = parametersOf(given, randomInteger(random, 2 ** 31));
+    this.#prompts = withResponseBodies(requestPromptSet(given.model, ["*"], parameters), name);
+    this.#rows = rowPromptSet(parameters);
     const { maxQueueSize = serveLimits.maxQueueSize, maxQueueWaitMs = serveLimits.maxQueueWaitMs } =
       given;
-    this.admission = new Admission(() => this.slots, { maxQueueSize, maxQueueWaitMs }, clock);
+    const queue = { maxQueueSize, maxQueueWaitMs };
+    this.admission = new Admission(() => this.slots, queue, clock);
   }
 
   /** @throws SluiceError the engine's reason why it cannot be opened. */
@@ -102,18 +120,19 @@ export class ServedModel {
     serving: Serving,
     context: EngineContext,
   ): Promise<ServedModel> {
-    const engine = await openEngine(given.model, context);
-    return new ServedModel(name, engine, given, serving, context);
+    const workers = new Workers(() => openEngine(given.model, context), context.clock);
+    await workers.scale(1);
+    return new ServedModel(name, workers, given, serving, context);
   }
 
   /** What the engine chose, for the log. */
   get choices(): Engine["choices"] {
-    return this.#engine.choices;
+    return this.workers.choices;
   }
 
   /** Requests that it computes at once. */
   get slots(): number {
-    return this.#engine.concurrency ?? this.#engine.capacity;
+    return this.workers.concurrency;
   }
 
   /**
@@ -138,17 +157,44 @@ export class ServedModel {
    *
    * @throws SluiceError the failure of the first request that fails; the reason of the signal.
    */
-  async ask({ requests }: Asked, call: Call): Promise<InferenceResponse[]> {
-    const [only, ...others] = requests;
-    if (only && others.length === 0) return [await this.#answer(only, call, call.signal)];
-    const failed = new AbortController();
-    const signal = AbortSignal.any([call.signal, failed.signal]);
-    try {
-      return await Promise.all(requests.map((request) => this.#answer(request, call, signal)));
-    } catch (error) {
-      failed.abort(error);
-      throw error;
+  ask({ requests }: Asked, call: Call): Promise<InferenceResponse[]> {
+    return this.#inCall(async () => {
+      const answer = (each: InferenceRequest, signal: AbortSignal) =>
+        this.#answer(each, call, signal, this.#prompts);
+      const [only, ...others] = requests;
+      if (only && others.length === 0) return [await answer(only, call.signal)];
+      const failed = new AbortController();
+      const signal = AbortSignal.any([call.signal, failed.signal]);
+      try {
+        return await Promise.all(requests.map((each) => answer(each, signal)));
+      } catch (error) {
+        failed.abort(error);
+        throw error;
+      }
+    });
+  }
+
+  /**
+   * Answers a row, as a job without prompts does; only if `takesRows`.
+   *
+   * @throws SluiceError as `ask`.
+   */
+  askRow(row: JsonObject, call: Call): Promise<Answer> {
+    return this.#inCall(async () => {
+      const [request] = this.#rows.requests(row, this.#calls++);
+      const { answers } = await this.#answer(request!, call, call.signal, this.#rows);
+      return answers[0]!;
+    });
+  }
+
+  /** Unloads it when its calls are answered: for one that gets no more of them. */
+  async retire(): Promise<void> {
+    if (this.#callsInWork > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+      });
     }
+    await this.close();
   }
 
   /** Refuses what waits; requests in work go on. */
@@ -158,13 +204,24 @@ export class ServedModel {
 
   close(): Promise<void> {
     this.refuse(new SluiceError("ENGINE_DIED", `${this.name} was unloaded`));
-    return this.#engine.close();
+    return this.workers.close();
+  }
+
+  async #inCall<Result>(action: () => Promise<Result>): Promise<Result> {
+    this.#callsInWork++;
+    try {
+      return await action();
+    } finally {
+      this.#callsInWork--;
+      if (this.#callsInWork === 0) this.#onIdle?.();
+    }
   }
 
   #answer(
     request: InferenceRequest,
     { onDelta, ...call }: Call,
     signal: AbortSignal,
+    promptSet: PromptSet,
   ): Promise<InferenceResponse> {
     let isTold = false;
     const tell: OnDelta | undefined =
@@ -179,27 +236,33 @@ export class ServedModel {
       return this.#inTurn(next, call, signal, tell);
     };
     return askUntilAccepted(ask, request, {
-      ...{ promptSet: this.#prompts, maxTries: this.#maxTries, clock, random, signal },
+      ...{ promptSet, maxTries: this.#maxTries, clock, random, signal },
       mayPass: (error) => error.scope === "engine" && !isTold,
     });
   }
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, maxWaitMs, stopped }: Omit<Call, "onDelta">,
+    { caller, maxWaitMs, onTurn, stopped }: Omit<Call, "onDelta">,
     signal: AbortSignal,
     onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
     const { name, weight, priority } = caller;
-    const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs };
     const { clock } = this.#context;
     const cameMs = clock.monotonic();
     try {
+      const isAlone = this.#suspects.mustBeAlone(request);
+      const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs, isAlone };
       const leave = await this.#enter(turn, signal, stopped);
       const begunMs = clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
+      onTurn?.(begunMs - cameMs);
       try {
         return await this.#observed(request, signal, onDelta, begunMs);
+      } catch (thrown) {
+        const isDeath = asSluiceError(thrown).scope === "engine" && !signal.aborted;
+        if (isDeath) this.#suspects.noteDeath(request, this.admission.inFlight === 1);
+        throw thrown;
       } finally {
         leave();
       }
@@ -223,7 +286,8 @@ export class ServedModel {
         firstPieceMs ??= clock.monotonic() - begunMs;
         onDelta(delta);
       });
-    const response = await this.#engine.infer(request, signal, tell);
+    const response = await this.workers.infer(request, signal, tell);
+    this.#suspects.clear(request);
     const durationMs = clock.monotonic() - begunMs;
     this.#observer.answered(this.name, { usage: response.usage, durationMs, firstPieceMs });
     return response;
@@ -253,15 +317,9 @@ function costOf(request: InferenceRequest): number {
   return 1 + estimatedTokens(promptCharacters(request)) + answer;
 }
 
-/** Prompts of calls, whose answers are bodies of OpenAI's responses. */
-function promptsOf(
-  name: string,
-  { model, generation }: ServedModelOptions,
-  seed: number,
-): PromptSet {
+function parametersOf({ model, generation }: ServedModelOptions, seed: number): SamplingParameters {
   // Clients of chat services expect samples where they do not say how to choose.
   const sampled = { temperature: samplingTemperature, ...generation };
   const maxNewTokens = describeEngine(model).maxNewTokens ?? limits.maxNewTokens;
-  const parameters = generationParameters(sampled, seed, maxNewTokens);
-  return withResponseBodies(requestPromptSet(model, ["*"], parameters), name);
+  return generationParameters(sampled, seed, maxNewTokens);
 }

@@ -6,6 +6,7 @@ import { readJobFile } from "../run/job/job-file.ts";
 import { type Origin, problemsError, schemaProblems } from "../run/job/problem.ts";
 import { modelFromName } from "../run/job/value-text.ts";
 import { type ServeOptions, serveKeysAt, serveSchema } from "./options.ts";
+import { mergedKeys } from "./torchserve/config-properties.ts";
 
 /** What a command line says beside the file. */
 export interface ServeFlags {
@@ -36,7 +37,7 @@ export async function readServerFile(
   const given = read?.value ?? {};
   const models = Object.fromEntries(flags.models.map(modelOfFlag));
   const named = isJsonObject(given.models) ? given.models : {};
-  const value = { ...given, ...flags.keys, models: { ...named, ...models } };
+  const value = { ...mergedKeys(given, flags.keys), models: { ...named, ...models } };
   const parsed = serveSchema.safeParse(value, { jitless: true });
   if (!parsed.success) {
     const problems = schemaProblems(parsed.error.issues, [], origin, serveKeysAt);
@@ -64,7 +65,8 @@ function withAbsolutePaths(
   baseOf: (model: string) => string,
   folder: string,
 ): ServeOptions {
-  const { models, tls, dataDirectory } = options;
+  const { models, tls, dataDirectory, archives } = options;
+  const { modelStore } = archives;
   const placed = Object.entries(models).map(([name, served]) => {
     const { model } = served;
     const absolute = (path: string) =>
@@ -78,6 +80,10 @@ function withAbsolutePaths(
     ...options,
     models: Object.fromEntries(placed),
     dataDirectory: absoluteLocation(folder, dataDirectory),
+    archives: {
+      ...archives,
+      ...(modelStore !== undefined && { modelStore: resolve(folder, modelStore) }),
+    },
     ...(tls && {
       tls: { certificate: resolve(folder, tls.certificate), key: resolve(folder, tls.key) },
     }),

@@ -7,7 +7,14 @@ import { randomUuid } from "../foundation/ids.ts";
 import { rowTimeoutMs } from "./batches/batch-run.ts";
 import { Batches } from "./batches/batches.ts";
 import { FileStore } from "./batches/file-store.ts";
-import { type AnsweredFacts, guard, isPublic, listen, openListener } from "./listener.ts";
+import {
+  type AnsweredFacts,
+  guard,
+  isPublic,
+  listen,
+  openListener,
+  type WriteError,
+} from "./listener.ts";
 import { Metrics } from "./metrics.ts";
 import { Models } from "./models.ts";
 import { answerRoutes } from "./openai/answers.ts";
@@ -17,11 +24,14 @@ import { fileRoutes } from "./openai/files.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 import { ServedModel } from "./served-model.ts";
 import { Tokens } from "./tokens.ts";
+import { descriptionRoutes } from "./torchserve/predictions.ts";
+import { refusals, sendFailure } from "./torchserve/replies.ts";
+import { TorchServeWire } from "./torchserve/wire.ts";
 
 /** A running server. */
 export interface Server {
   /** The addresses that it listens on, such as `http://127.0.0.1:8080`, by what they serve. */
-  readonly addresses: Readonly<Record<keyof ServeOptions["listen"], string>>;
+  readonly addresses: Readonly<Record<Kind, string>>;
   /** Takes no more requests, waits for those in work as long as it may, and unloads the models. */
   close(): Promise<void>;
 }
@@ -35,7 +45,9 @@ export interface ServerContext extends EngineContext {
 /** How often the connections of a server that ends are looked through for idle ones. */
 const idleCheckMs = 100;
 
-const scopeOf: Readonly<Record<keyof ServeOptions["listen"], Scope>> = {
+type Kind = keyof ServeOptions["listen"];
+
+const scopeOf: Readonly<Record<Kind, Scope>> = {
   inference: "infer",
   management: "manage",
   metrics: "metrics",
@@ -79,13 +91,14 @@ function assertSafe({ listen: addresses, tokens, insecure }: ServeOptions): void
 }
 
 class RunningServer implements Server {
-  addresses: Record<keyof ServeOptions["listen"], string>;
+  addresses: Record<Kind, string>;
   readonly #options: ServeOptions;
   readonly #tls: { certificate: string; key: string } | undefined;
   readonly #context: ServerContext;
   readonly #models = new Models();
   readonly #metrics = new Metrics(this.#models);
-  readonly #listeners = new Map<string, FastifyInstance>();
+  readonly #torchServe: TorchServeWire;
+  readonly #listeners = new Map<Kind, FastifyInstance>();
   /** The secret by which workers of the server's own batches say so. */
   readonly #batchToken: string;
   /** Answers the rows of batches, whatever the other listeners are. */
@@ -101,6 +114,7 @@ class RunningServer implements Server {
     this.#options = options;
     this.#tls = tls;
     this.#context = context;
+    this.#torchServe = new TorchServeWire(options, this.#models, this.#metrics, context);
     this.#batchToken = randomUuid(context.random);
     this.addresses = { ...options.listen };
   }
@@ -109,28 +123,28 @@ class RunningServer implements Server {
     const { listen: addresses, models, limits } = this.#options;
     const tokens = new Tokens(this.#options.tokens, this.#batchToken);
     const stored = await this.#openStored();
-    const kinds = Object.keys(addresses) as (keyof typeof addresses)[];
-    for (const kind of kinds) {
-      const listener = this.#listenerAt(addresses[kind]);
+    const kinds = Object.keys(addresses) as Kind[];
+    for (const kind of kinds) this.#listeners.set(kind, this.#listenerOf(kind));
+    for (const [kind, listener] of this.#listeners) {
       await listener.register(async (scope) => {
         guard(scope, tokens, scopeOf[kind]);
-        this.#addRoutes(kind, scope, stored);
+        await this.#addRoutes(kind, scope, stored);
       });
     }
     // Answers that it is alive while it loads.
-    for (const [address, listener] of this.#listeners) {
-      const bound = await listen(listener, address);
+    for (const listener of new Set(this.#listeners.values())) {
+      const own = kinds.filter((kind) => this.#listeners.get(kind) === listener);
+      const bound = await listen(listener, addresses[own[0]!]);
       const protocol = this.#tls ? "https" : "http";
-      for (const kind of kinds) {
-        if (addresses[kind] === address) this.addresses[kind] = `${protocol}://${bound}`;
-      }
+      for (const kind of own) this.addresses[kind] = `${protocol}://${bound}`;
     }
     const serving = { limits, observer: this.#metrics };
     for (const [name, given] of Object.entries(models)) {
       const model = await ServedModel.open(name, given, serving, this.#context);
-      this.#models.add(model);
+      this.#torchServe.add(model, given);
       this.#context.logger.log("info", `${name} is loaded`, { ...model.choices });
     }
+    await this.#torchServe.load();
     const rows = await this.#listenForRows(stored.batches, tokens);
     stored.batches.begin((id) => `http://${rows}/batches/${id}/v1`);
     this.#isReady = true;
@@ -139,10 +153,10 @@ class RunningServer implements Server {
   async close(): Promise<void> {
     this.#isReady = false;
     const { clock } = this.#context;
-    const listeners = [...this.#listeners.values()];
     const batches = this.#batches?.close();
     const stopping = new SluiceError("SERVER_STOPPING");
-    for (const model of this.#models.all()) model.refuse(stopping);
+    this.#torchServe.refuse(stopping);
+    const listeners = [...new Set(this.#listeners.values())];
     const cancel = clock.schedule(this.#options.limits.drainTimeoutMs, () => {
       for (const { server } of listeners) server.closeAllConnections();
       this.#rows?.server.closeAllConnections();
@@ -158,27 +172,32 @@ class RunningServer implements Server {
     await closed;
     cancelNext();
     cancel();
-    await this.#models.close();
+    await this.#torchServe.close();
   }
 
-  #listenerAt(address: string): FastifyInstance {
-    const known = this.#listeners.get(address);
-    if (known) return known;
+  /** The listener of a kind, which those with one address share; port 0 is a new one each time. */
+  #listenerOf(kind: Kind): FastifyInstance {
+    const { listen: addresses } = this.#options;
+    const address = addresses[kind];
+    for (const [other, known] of this.#listeners) {
+      if (addresses[other] === address && !address.endsWith(":0")) return known;
+    }
     const { limits, accessLog } = this.#options;
     const { clock, random } = this.#context;
     const listener = openListener({
-      ...{ limits, tls: this.#tls, clock, random, writeError: writeFailure },
+      ...{ limits, tls: this.#tls, clock, random, writeError },
       onAnswered: (facts) => {
         this.#metrics.requestAnswered(facts);
+        this.#torchServe.metrics.replied(facts.status);
         if (accessLog) this.#context.logAccess(facts);
       },
     });
+    descriptionRoutes(listener, kind === "management");
     listener.get("/livez", async () => ({ status: "alive" }));
     listener.get("/readyz", async (_request, reply) => {
       if (!this.#isReady) void reply.status(503);
       return { status: this.#isReady ? "ready" : "not ready" };
     });
-    this.#listeners.set(address, listener);
     return listener;
   }
 
@@ -216,18 +235,26 @@ class RunningServer implements Server {
     return await listen(rows, "127.0.0.1:0");
   }
 
-  #addRoutes(kind: keyof ServeOptions["listen"], server: FastifyInstance, stored: Stored): void {
+  async #addRoutes(kind: Kind, server: FastifyInstance, stored: Stored): Promise<void> {
+    const { clock } = this.#context;
     if (kind === "metrics") {
-      server.get("/metrics", async (_request, reply) => {
+      server.get("/metrics", async (request, reply) => {
         void reply.type(this.#metrics.contentType);
-        return this.#metrics.text();
+        const { "name[]": names } = request.query as { "name[]"?: string | string[] };
+        // As clients of TorchServe choose families; the server's own have no counterpart there.
+        if (names !== undefined) return this.#torchServe.metrics.text([names].flat());
+        return `${await this.#metrics.text()}\n${await this.#torchServe.metrics.text()}`;
       });
     }
     if (kind === "inference") {
-      const { clock } = this.#context;
       answerRoutes(server, { models: this.#models, clock });
       fileRoutes(server, { files: stored.files, limits: this.#options.limits, clock });
       batchRoutes(server, stored.batches);
+      await server.register(async (scope) => this.#torchServe.addInference(scope));
+    }
+    if (kind === "management") {
+      const isAlone = this.#listeners.get("inference") !== this.#listeners.get("management");
+      await server.register(async (scope) => this.#torchServe.addManagement(scope, isAlone));
     }
   }
 }
@@ -236,3 +263,11 @@ interface Stored {
   files: FileStore;
   batches: Batches;
 }
+
+/** Below `/v1` are OpenAI's calls; everything else is TorchServe's. */
+const writeError: WriteError = (error, reply, request) => {
+  const isOpenAi =
+    /^\/v1(\/|$|\?)/.test(request.url) && !/:(predict|explain)(\?|$)/.test(request.url);
+  if (isOpenAi) return writeFailure(error, reply);
+  sendFailure(error.code === "ROUTE_UNKNOWN" ? refusals.resource() : error, reply, request);
+};

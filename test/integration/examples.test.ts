@@ -139,7 +139,9 @@ describe("examples in documents", () => {
     expect(folders.length).toBeGreaterThanOrEqual(1);
     const empty = folders.filter(
       ({ name }) =>
-        !readdirSync(join(root, "examples", name)).some((file) => /^(job|fleet)\./.test(file)),
+        !readdirSync(join(root, "examples", name)).some((file) =>
+          /^(job|fleet|serve)\./.test(file),
+        ),
     );
     expect(empty.map(({ name }) => name)).toEqual([]);
   });

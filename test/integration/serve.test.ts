@@ -123,6 +123,44 @@ describe("sluice serve, with OpenAI's client", () => {
   });
 });
 
+describe("sluice serve, where a request ends its model", () => {
+  const module = `
+    export async function predict(batch) {
+      if (batch.some(({ row }) => row.text === "kill")) process.kill(process.pid, "SIGKILL");
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      return batch.map(({ row }) => ({ heard: row.text }));
+    }`;
+
+  it("refuses it by name after its third death alone, and answers all others", async () => {
+    const folder = serveFolder();
+    writeFileSync(join(folder, "predict.mjs"), module);
+    const server = await startServe(folder, {
+      models: { p: { engine: "predictor", module: "./predict.mjs", maxBatchRows: 4 } },
+    });
+    const send = async (text: string) => {
+      const address = server.baseUrl.replace("/v1", "/predictions/p");
+      const body = JSON.stringify({ text });
+      for (let tries = 1; ; tries++) {
+        const reply = await fetch(address, {
+          ...{ method: "POST", headers: { "content-type": "application/json" }, body },
+        });
+        // As clients do: a server that says 503 or 500 is asked again.
+        if (reply.status < 500 || tries === 8) return { status: reply.status, tries };
+        await pause(50);
+      }
+    };
+    const others = Array.from({ length: 24 }, (_, at) => send(`row ${at}`));
+    const killer = send("kill");
+    const statuses = (await Promise.all(others)).map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([200]));
+    const { status } = await killer;
+    expect(status).toBeLessThan(500);
+    expect(status).toBeGreaterThanOrEqual(400);
+    expect(await send("kill")).toMatchObject({ status, tries: 1 });
+    expect(await send("row")).toEqual({ status: 200, tries: 1 });
+  });
+});
+
 describe("sluice serve, who may ask", () => {
   const token = "quiet-river-token";
   const tokens = [

@@ -13,7 +13,7 @@ const users: Record<string, RegExp> = {
   "@fastify/multipart": /^src\/serve\//,
   commander: /^src\/cli\//,
   fastify: /^src\/serve\//,
-  fflate: /^src\/backends\/ray\//,
+  fflate: /^src\/(backends\/ray|serve\/torchserve)\//,
   hyparquet: /^src\/data\/formats\/parquet\//,
   "hyparquet-compressors": /^src\/data\/formats\/parquet\//,
   "hyparquet-writer": /^src\/data\/formats\/parquet\//,
@@ -23,7 +23,7 @@ const users: Record<string, RegExp> = {
   "prom-client": /^src\/serve\//,
   undici: /^src\/(foundation\/(remote|proxy|interim)-|engines\/(openai|models)\/|data\/sources)/,
   yaml: /^src\/(run\/job|cli|backends\/joining)\//,
-  yauzl: /^src\/engines\/models\//,
+  yauzl: /^src\/(engines\/models|serve\/torchserve)\//,
   zod: /(^src\/(foundation\/setting|dataset\/\w+)|options|schema|records?|plan|\/job\/[^/]+)\.ts$/,
 };
 

@@ -1,11 +1,14 @@
-import type { Command } from "commander";
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { type Command, Option } from "commander";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { prepareEngine } from "../../engines/prepare-engine.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
-import { textLogger } from "../../foundation/logger.ts";
+import { type Logger, textLogger } from "../../foundation/logger.ts";
 import type { ServeOptions } from "../../serve/options.ts";
 import { downloadContext } from "../download-context.ts";
-import { type CliIo, write } from "../io.ts";
+import { type CliIo, type CommandCall, write } from "../io.ts";
 import { untilSignal } from "../until-signal.ts";
 
 interface ServeCommandFlags {
@@ -17,11 +20,18 @@ interface ServeCommandFlags {
   install: boolean;
   accessLog: boolean;
   json?: boolean;
+  start?: boolean;
+  stop?: boolean;
+  foreground?: boolean;
+  modelStore?: string;
+  tsConfig?: string;
+  models?: string[];
 }
 
 /** `sluice serve`: serves models over HTTP until a signal ends it. */
-export function register(command: Command, io: CliIo): void {
+export function register(command: Command, io: CliIo, { args = [] }: CommandCall): void {
   const collect = (text: string, before: string[]) => [...before, text];
+  for (const flag of torchServeFlags) command.addOption(new Option(flag).hideHelp());
   command
     .option("-c, --config <file>", "the server's file, such as serve.yaml")
     .option(
@@ -36,20 +46,37 @@ export function register(command: Command, io: CliIo): void {
     .option("--no-access-log", "no line for each request")
     .option("--no-install", "fetch neither engine packages nor models")
     .option("--json", "print the addresses as JSON when it is ready")
-    .action((flags: ServeCommandFlags) => serve(flags, io));
+    .option("--start", "start it in the background, and return when it is ready")
+    .option("--stop", "end the server that was started in this folder")
+    .option("--foreground", "with --start: stay in the foreground")
+    .option("--model-store <folder>", "folder of .mar archives")
+    .option("--ts-config <file>", "a config.properties of TorchServe")
+    .option("--models <archives...>", "archives to load, as ko=ko.mar,en=en.mar; all = every one")
+    .action((flags: ServeCommandFlags) => serve(flags, args, io));
 }
 
-async function serve(flags: ServeCommandFlags, io: CliIo): Promise<void> {
+/** What TorchServe's command takes beside these, and needs nothing here. */
+const torchServeFlags = [
+  ...["--ncs", "--no-config-snapshots", "--disable-token-auth", "--enable-model-api"],
+];
+
+async function serve(flags: ServeCommandFlags, args: readonly string[], io: CliIo): Promise<void> {
+  const { start, stop, foreground } = flags;
+  if (stop) return (await import("../background-server.ts")).stopBackground(io);
+  if (start && !foreground) {
+    return (await import("../background-server.ts")).startInBackground(args, io);
+  }
+  await serveHere(flags, io);
+}
+
+async function serveHere(flags: ServeCommandFlags, io: CliIo): Promise<void> {
   const [{ readServerFile }, { startServer }] = await Promise.all([
     import("../../serve/server-file.ts"),
     import("../../serve/server.ts"),
   ]);
-  const options = await readServerFile(
-    flags.config,
-    { models: flags.model, keys: keysOf(flags) },
-    io,
-  );
   const logger = textLogger((line) => void io.stderr.write(line));
+  const keys = await keysOf(flags, logger, io);
+  const options = await readServerFile(flags.config, { models: flags.model, keys }, io);
   await untilSignal(io, logger, async (signal, listen) => {
     listen();
     await prepareModels(options, flags.install, io, signal);
@@ -60,7 +87,11 @@ async function serve(flags: ServeCommandFlags, io: CliIo): Promise<void> {
     const { openStorage } = runDependencies(io, logger);
     const context = { ...engineContext(io, logger), logAccess, openStorage };
     const server = await startServer(options, context);
+    let withdraw: (() => Promise<void>) | undefined;
     try {
+      if (flags.foreground) {
+        withdraw = await (await import("../background-server.ts")).announce(server.addresses, io);
+      }
       await write(io, readyText(server.addresses, options, flags.json === true));
       await new Promise<void>((resolve) => {
         if (signal.aborted) resolve();
@@ -68,17 +99,51 @@ async function serve(flags: ServeCommandFlags, io: CliIo): Promise<void> {
       });
     } finally {
       await server.close();
+      await withdraw?.();
     }
   });
 }
 
-function keysOf({ listen, data, insecure, accessLog }: ServeCommandFlags): JsonObject {
-  return {
+/** Keys of the flags, before those of TorchServe's file. */
+async function keysOf(flags: ServeCommandFlags, logger: Logger, io: CliIo): Promise<JsonObject> {
+  const { listen, data, insecure, accessLog, modelStore, tsConfig, models } = flags;
+  const { archiveNames, mergedKeys, readConfigProperties } = await import(
+    "../../serve/torchserve/config-properties.ts"
+  );
+  const absolute = (path: string) => resolve(io.workingDirectory, path);
+  let given: JsonObject = {};
+  if (tsConfig !== undefined) {
+    const { keys, warnings } = readConfigProperties(await textOf(absolute(tsConfig)), tsConfig);
+    for (const warning of warnings) logger.log("warn", warning);
+    given = keys;
+  }
+  const entries = models?.flatMap((each) => each.split(",")) ?? [];
+  const isAll = entries.includes("all");
+  const load = archiveNames(entries.filter((each) => each !== "all" && each !== "none"));
+  const merged = mergedKeys(given, {
     ...(listen !== undefined && { listen: { inference: listen } }),
     ...(data !== undefined && { dataDirectory: data }),
     ...(insecure && { insecure }),
     ...(!accessLog && { accessLog }),
-  };
+    archives: {
+      ...(modelStore !== undefined && { modelStore }),
+      ...(models !== undefined && { load, loadAll: isAll }),
+    },
+  });
+  const { archives } = merged as { archives: JsonObject };
+  const store = archives.modelStore;
+  // As TorchServe has it: from the folder of the call, not from that of a file.
+  if (typeof store === "string") archives.modelStore = absolute(store);
+  return merged;
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (cause) {
+    const { message } = cause as Error;
+    throw new SluiceError("JOB_INVALID", message, { file: path, cause, hint: "check the path" });
+  }
 }
 
 async function prepareModels(
@@ -94,13 +159,13 @@ async function prepareModels(
 
 function readyText(
   addresses: Readonly<Record<string, string>>,
-  { models }: ServeOptions,
+  { models, archives }: ServeOptions,
   isJson: boolean,
 ): string {
-  const names = Object.keys(models);
+  const names = [...Object.keys(models), ...Object.keys(archives.load)];
   if (isJson) return `${JSON.stringify({ addresses, models: names })}\n`;
   const lines = [
-    `${names.join(", ")} at ${addresses.inference}/v1`,
+    `${names.join(", ") || "models"} at ${addresses.inference}/v1`,
     `try: curl ${addresses.inference}/v1/models`,
   ];
   return `${lines.join("\n")}\n`;

@@ -1,18 +1,31 @@
 import type { ExactJson } from "../../foundation/exact-json.ts";
-import type { Json } from "../../foundation/json.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { Predictor, PredictorContext, PredictorItem } from "./predictor.ts";
 
 /** The context of a TorchServe handler, as far as it exists here. */
 export interface HandlerContext {
+  /** Of a handler in an archive, its whole manifest. */
   manifest: { model: { modelName: string } };
+  /** The YAML of an archive. */
+  model_yaml_config: JsonObject;
   system_properties: {
     /** Folder of the module. */
     model_dir: string;
-    /** 0 if the replica has a GPU, the only one that it sees; else null. */
+    /**
+     * 0 if the replica has a GPU, the only one that it sees; of a handler in an archive the number
+     * of its worker's GPU; else null.
+     */
     gpu_id: number | null;
     /** Most rows of a batch. */
     batch_size: number;
   };
+}
+
+/** `options` of a handler that comes from an archive. */
+interface ArchiveOptions {
+  manifest: HandlerContext["manifest"];
+  config: JsonObject;
+  gpuId: number;
 }
 
 /** One request in a handler's form: a rendered prompt as `data`, a row as `body`. */
@@ -50,11 +63,13 @@ export function handlerPredictor(handler: TorchServeHandler): Predictor {
 }
 
 function handlerContext(loaded: PredictorContext): HandlerContext {
+  const { manifest, config, gpuId } = loaded.options as Partial<ArchiveOptions>;
   return {
-    manifest: { model: { modelName: loaded.modelName } },
+    manifest: manifest ?? { model: { modelName: loaded.modelName } },
+    model_yaml_config: config ?? {},
     system_properties: {
       model_dir: loaded.directory,
-      gpu_id: loaded.device === undefined ? null : 0,
+      gpu_id: gpuId ?? (loaded.device === undefined ? null : 0),
       batch_size: loaded.maxBatchRows,
     },
   };

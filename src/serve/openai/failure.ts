@@ -17,6 +17,7 @@ const kinds: Partial<Record<ErrorCode, Kind>> = {
   PARAMETER_UNSUPPORTED: invalid,
   URL_UNSUPPORTED: invalid,
   UNSUPPORTED: invalid,
+  ROW_KILLS_ENGINE: invalid,
   PROMPT_TOO_LONG: [400, "invalid_request_error", "context_length_exceeded"],
   BODY_TOO_LARGE: [413, "invalid_request_error", "request_too_large"],
   TOKEN_INVALID: [401, "invalid_request_error", "invalid_api_key"],
@@ -34,6 +35,7 @@ const kinds: Partial<Record<ErrorCode, Kind>> = {
   DEADLINE_EXCEEDED: [429, "rate_limit_error", "rate_limit_exceeded"],
   REQUEST_TIMED_OUT: [504, "server_error", "timeout"],
   SERVER_STOPPING: [503, "server_error", "service_unavailable"],
+  WORKERS_MISSING: [503, "server_error", "service_unavailable"],
   ENGINE_DIED: [503, "server_error", "service_unavailable"],
   CONNECTION_LOST: [503, "server_error", "service_unavailable"],
 };

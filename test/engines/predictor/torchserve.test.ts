@@ -11,7 +11,8 @@ const loaded = {
   directory: "/models/m2m100",
   device: "cuda:0",
   maxBatchRows: 16,
-} as PredictorContext;
+  options: {},
+} as unknown as PredictorContext;
 
 const items: PredictorItem[] = [
   { row: { text: "a" }, index: 0, promptName: "row" },
@@ -38,6 +39,7 @@ describe("handlerPredictor", () => {
     expect(calls).toEqual([
       {
         manifest: { model: { modelName: "m2m100" } },
+        model_yaml_config: {},
         system_properties: { model_dir: "/models/m2m100", gpu_id: 0, batch_size: 16 },
       },
       [
@@ -51,6 +53,23 @@ describe("handlerPredictor", () => {
       ],
       ["inference", "preprocessed", "m2m100"],
     ]);
+  });
+
+  it("gives a handler of an archive what the archive says", async () => {
+    let context: HandlerContext | undefined;
+    const predictor = handlerPredictor({
+      initialize(given) {
+        context = given;
+      },
+      handle: (requests) => requests,
+    });
+    const options = { manifest: { model: { modelName: "ko" } }, config: { a: 1 }, gpuId: 3 };
+    await predictor.load?.({ ...loaded, options });
+    expect(context).toMatchObject({
+      manifest: options.manifest,
+      model_yaml_config: { a: 1 },
+      system_properties: { gpu_id: 3 },
+    });
   });
 
   it("lets an own handle do all of it", async () => {

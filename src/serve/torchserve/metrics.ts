@@ -1,0 +1,78 @@
+import { hostname } from "node:os";
+import { Counter, Gauge, Registry } from "prom-client";
+
+/** A prediction under its model and the version that was asked for. */
+export interface PredictionLabels {
+  model: string;
+  /** Undefined if the path has none. */
+  version: string | undefined;
+}
+
+const ofModel = ["model_name", "model_version", "hostname"];
+const ofHost = ["Level", "Hostname"];
+
+/** The figures that dashboards of TorchServe read, under their names. */
+export class TorchServeMetrics {
+  readonly #registry = new Registry();
+  readonly #host = hostname();
+  readonly #byStatus = new Map<number, Counter>();
+  readonly #requests = this.#counter("ts_inference_requests_total", "Inference requests", ofModel);
+  readonly #latency = this.#counter(
+    "ts_inference_latency_microseconds",
+    "Total time of answered inference requests",
+    ofModel,
+  );
+  readonly #queueLatency = this.#counter(
+    "ts_queue_latency_microseconds",
+    "Total time of inference requests before their turn",
+    ofModel,
+  );
+  readonly #queueTime: Gauge;
+
+  constructor() {
+    for (const first of [2, 4, 5]) {
+      const help = `HTTP replies with a status from ${first}00`;
+      this.#byStatus.set(first, this.#counter(`Requests${first}XX`, help, ofHost));
+    }
+    this.#queueTime = new Gauge({
+      ...{ name: "QueueTime", help: "Milliseconds of the last request before its turn" },
+      ...{ labelNames: ofHost, registers: [this.#registry] },
+    });
+  }
+
+  /** @param names of the families to write; default: all. */
+  async text(names: readonly string[] = []): Promise<string> {
+    if (names.length === 0) return this.#registry.metrics();
+    const known = names.filter((name) => this.#registry.getSingleMetric(name) !== undefined);
+    const texts = known.map((name) => this.#registry.getSingleMetricAsString(name));
+    return `${(await Promise.all(texts)).join("\n\n")}\n`;
+  }
+
+  /** An HTTP request got its reply. */
+  replied(status: number): void {
+    this.#byStatus.get(Math.floor(status / 100))?.inc({ Level: "Host", Hostname: this.#host });
+  }
+
+  asked(prediction: PredictionLabels): void {
+    this.#requests.inc(this.#labels(prediction));
+  }
+
+  /** @param waitMs time before its turn. */
+  admitted(prediction: PredictionLabels, waitMs: number): void {
+    this.#queueLatency.inc(this.#labels(prediction), waitMs * 1000);
+    this.#queueTime.set({ Level: "Host", Hostname: this.#host }, Math.round(waitMs));
+  }
+
+  /** @param durationMs from the request to its answer. */
+  answered(prediction: PredictionLabels, durationMs: number): void {
+    this.#latency.inc(this.#labels(prediction), durationMs * 1000);
+  }
+
+  #labels({ model, version = "default" }: PredictionLabels): Record<string, string> {
+    return { model_name: model, model_version: version, hostname: this.#host };
+  }
+
+  #counter(name: string, help: string, labelNames: string[]): Counter {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+}

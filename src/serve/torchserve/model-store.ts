@@ -1,0 +1,297 @@
+import { closeSync, openSync, writeSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm } from "node:fs/promises";
+import { basename, join, sep } from "node:path";
+import { listDevices } from "../../engines/devices.ts";
+import type { EngineContext } from "../../engines/engine.ts";
+import { type ModelOptions, modelOptions } from "../../engines/model-options.ts";
+import { openEngine } from "../../engines/registry.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { JsonObject } from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
+import {
+  downloadDispatcher,
+  type RemoteResponse,
+  readBody,
+  requestRemoteFile,
+} from "../../foundation/remote-file.ts";
+import { generationOptions } from "../../run/job/generation-schema.ts";
+import { readJobFile } from "../../run/job/job-file.ts";
+import { ServedModel, type Serving } from "../served-model.ts";
+import { Workers } from "../workers.ts";
+import { type UnpackedArchive, unpackArchive } from "./archive.ts";
+import {
+  manifestSchema,
+  setupSchema,
+  type WorkerOptions,
+  workerOptions,
+} from "./archive-options.ts";
+import type { Registration, WorkerSettings } from "./registry.ts";
+import { Refusal } from "./replies.ts";
+
+export interface ModelStoreOptions {
+  /** Folder of archives; undefined if there is none. */
+  directory: string | undefined;
+  /** Beginnings of web addresses that archives may come from. */
+  archiveUrls: readonly string[];
+  /** Folder where archives are unpacked. */
+  unpackDirectory: string;
+  /** Program that runs handlers in Python. */
+  python: string;
+  /** Workers of a model whose registration says nothing of them. */
+  defaultWorkers: number;
+  /** Seconds that a worker may take for a batch, where nothing else says. */
+  defaultResponseTimeout: number;
+  defaultStartupTimeout: number;
+  /** Most GPUs, from number 0, that workers get in turn where nothing else says. */
+  gpus: number;
+  /** By name of the archive and by name of the model: how they are served. */
+  served: Readonly<Record<string, WorkerOptions>>;
+  serving: Serving;
+}
+
+/** What a registration says beside the archive. */
+export interface Registering {
+  /** Default: that of the archive. */
+  name?: string | undefined;
+  runtime?: string | undefined;
+  handler?: string | undefined;
+  /** Undefined values are the archive's, or the server's. */
+  settings: { [Key in keyof WorkerSettings]?: WorkerSettings[Key] | undefined };
+  isLoadedAtStartup: boolean;
+}
+
+/** The archives that may be registered, as models without workers yet. */
+export class ModelStore {
+  readonly #options: ModelStoreOptions;
+  readonly #context: EngineContext;
+
+  constructor(options: ModelStoreOptions, context: EngineContext) {
+    this.#options = options;
+    this.#context = context;
+  }
+
+  /** Names of the archives in the store. */
+  async archives(): Promise<string[]> {
+    const { directory } = this.#options;
+    if (directory === undefined) return [];
+    return (await readdir(directory)).filter((name) => name.endsWith(".mar")).toSorted();
+  }
+
+  /**
+   * Opens an archive; it gets its workers afterwards.
+   *
+   * @param url a name in the store, or a web address that is allowed.
+   * @throws Refusal if there is none; SluiceError `ARCHIVE_INVALID`.
+   */
+  async open(url: string, registering: Registering): Promise<Registration> {
+    const { unpackDirectory } = this.#options;
+    if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(url)) {
+      const unpacked = await unpackArchive(await this.#pathOf(url), unpackDirectory);
+      return this.#registration(url, unpacked, registering);
+    }
+    const temporary = await this.#download(url);
+    try {
+      const unpacked = await unpackArchive(join(temporary, archiveName), unpackDirectory);
+      return await this.#registration(url, unpacked, registering);
+    } finally {
+      await rm(temporary, { recursive: true, force: true });
+    }
+  }
+
+  async #pathOf(url: string): Promise<string> {
+    const { directory } = this.#options;
+    const notFound = (message: string) => new Refusal(404, "ModelNotFoundException", message);
+    if (url.includes("..")) throw notFound(`Relative path is not allowed in url: ${url}`);
+    if (directory === undefined) throw notFound("Model store has not been configured.");
+    const store = await realpath(directory);
+    const path = await realpath(join(store, url)).catch(() => {
+      throw notFound(`Model not found at: ${url}`);
+    });
+    // A link may lead out of the store.
+    if (!path.startsWith(store + sep)) throw notFound(`Model not found at: ${url}`);
+    return path;
+  }
+
+  async #download(url: string): Promise<string> {
+    const { archiveUrls, unpackDirectory } = this.#options;
+    if (!URL.canParse(url) || !isAllowed(new URL(url), archiveUrls)) {
+      const message = `Given URL ${url} does not match any allowed URL(s)`;
+      throw new Refusal(400, "InvalidArchiveURLException", message);
+    }
+    await mkdir(unpackDirectory, { recursive: true });
+    const temporary = await mkdtemp(join(unpackDirectory, "download-"));
+    const dispatcher = downloadDispatcher(this.#context.environment, {
+      connectTimeoutMs: limits.sourceConnectTimeoutMs,
+      stallTimeoutMs: limits.sourceStallTimeoutMs,
+    });
+    try {
+      const response = await requestRemoteFile({ url }, (at) => {
+        if (isAllowed(at, archiveUrls)) return dispatcher;
+        throw new Error(`it leads to ${at.origin}, which is not allowed`);
+      });
+      if (response.status !== 200) throw new Error(`status ${response.status}`);
+      await writeBody(response, join(temporary, archiveName));
+      return temporary;
+    } catch (error) {
+      await rm(temporary, { recursive: true, force: true });
+      this.#context.logger.log("warn", `${url} was not fetched`, { error: String(error) });
+      const message = `Failed to download archive from: ${url}`;
+      throw new Refusal(400, "DownloadArchiveException", message);
+    } finally {
+      await dispatcher.close();
+    }
+  }
+
+  async #registration(
+    url: string,
+    archive: UnpackedArchive,
+    { name, runtime, handler, settings: given, isLoadedAtStartup }: Registering,
+  ): Promise<Registration> {
+    const { served, serving } = this.#options;
+    const { model } = archive.manifest;
+    const manifest = manifestSchema.parse({
+      ...archive.manifest,
+      ...(runtime !== undefined && { runtime: runtime.toLowerCase() }),
+      model: { ...model, ...(handler !== undefined && { handler }) },
+    });
+    const own = name ?? model.modelName;
+    const config = await configOf(archive);
+    const options = { ...(served[own] ?? served[basename(url)]), ...config };
+    const deviceIds = await this.#devicesOf(archive, options);
+    const settings = this.#settings(options, given, deviceIds);
+    const modelFor = (gpu: number | undefined) =>
+      this.#modelOf({ directory: archive.directory, manifest }, own, settings, { gpu, config });
+    const workers = new Workers((place) => {
+      const gpu = deviceIds.length === 0 ? undefined : deviceIds[place % deviceIds.length];
+      return openEngine(modelFor(gpu), this.#context);
+    }, this.#context.clock);
+    const queueSize = options.jobQueueSize ?? serving.limits.maxQueueSize;
+    const how = { ...asServed, model: modelFor(undefined), maxQueueSize: queueSize };
+    return {
+      ...{ name: own, version: model.modelVersion, url, runtime: manifest.runtime },
+      served: new ServedModel(own, workers, how, serving, this.#context),
+      ...{ settings, queueSize, fields: {}, isLoadedAtStartup },
+      isHandler: manifest.runtime !== "node",
+    };
+  }
+
+  /** What a registration says, else the archive, else the server. */
+  #settings(
+    options: WorkerOptions,
+    given: Registering["settings"],
+    deviceIds: readonly number[],
+  ): WorkerSettings {
+    const { defaultWorkers, defaultResponseTimeout, defaultStartupTimeout } = this.#options;
+    const minWorkers = given.minWorkers ?? options.minWorkers ?? defaultWorkers;
+    return {
+      minWorkers,
+      maxWorkers: Math.max(minWorkers, given.maxWorkers ?? options.maxWorkers ?? minWorkers),
+      batchSize: given.batchSize ?? options.batchSize ?? 1,
+      maxBatchDelay: given.maxBatchDelay ?? options.maxBatchDelay ?? 100,
+      responseTimeout: given.responseTimeout ?? options.responseTimeout ?? defaultResponseTimeout,
+      startupTimeout: given.startupTimeout ?? options.startupTimeout ?? defaultStartupTimeout,
+      deviceIds,
+    };
+  }
+
+  /** The GPUs of a model: by its handler's own table, by its YAML, or all of the server. */
+  async #devicesOf(
+    { directory, manifest }: UnpackedArchive,
+    { deviceIds, deviceType }: WorkerOptions,
+  ): Promise<readonly number[]> {
+    const text = await readFile(join(directory, "setup_config.json"), "utf8").catch(() => "{}");
+    const setup = setupSchema.safeParse(jsonOf(text), { jitless: true });
+    const chosen = setup.data?.cuda_id?.[manifest.model.modelName];
+    if (chosen !== undefined) return [chosen];
+    if (deviceType !== undefined && deviceType !== "gpu") return [];
+    if (deviceIds !== undefined || this.#options.gpus === 0) return deviceIds ?? [];
+    const { devices } = await listDevices(this.#context.environment);
+    return devices.slice(0, this.#options.gpus).map((_, gpu) => gpu);
+  }
+
+  #modelOf(
+    { directory, manifest }: UnpackedArchive,
+    name: string,
+    { batchSize, responseTimeout, startupTimeout }: WorkerSettings,
+    { gpu, config }: { gpu: number | undefined; config: JsonObject },
+  ): ModelOptions {
+    const common = {
+      name,
+      maxBatchRows: Math.max(1, batchSize),
+      timeoutMs: responseTimeout * 1000,
+      loadTimeoutMs: Math.min(limits.maxServerLoadTimeoutMs, startupTimeout * 1000),
+    };
+    const [file = "", entry] = manifest.model.handler.split(":");
+    if (manifest.runtime === "node") {
+      return modelOptions.parse({
+        ...{ engine: "predictor", module: join(directory, file), ...common },
+        ...(entry !== undefined && { export: entry }),
+        options: { manifest, config, ...(gpu !== undefined && { gpuId: gpu }) },
+      });
+    }
+    const about = { manifest, config, batchSize, gpuId: gpu ?? null, modelDir: directory };
+    return modelOptions.parse({
+      ...{ engine: "command", command: this.#options.python, ...common },
+      args: ["-m", "sluice_handler", JSON.stringify(about)],
+      workingDirectory: directory,
+    });
+  }
+}
+
+/** Handlers decide by themselves how they sample. */
+const asServed = { generation: generationOptions.parse({}), variants: {} };
+
+/** The file that a download makes in its folder. */
+const archiveName = "archive.mar";
+
+/** Whether an address is at or below one of those that are allowed. */
+function isAllowed({ origin, pathname }: URL, allowed: readonly string[]): boolean {
+  return allowed.some((each) => {
+    const base = new URL(each);
+    return base.origin === origin && pathname.startsWith(base.pathname);
+  });
+}
+
+async function writeBody(response: RemoteResponse, path: string): Promise<void> {
+  const file = openSync(path, "wx");
+  let bytes = 0;
+  try {
+    await readBody(response, (chunk) => {
+      bytes += chunk.length;
+      if (bytes > limits.maxArchiveBytes) throw new Error("the archive is too large");
+      writeSync(file, chunk);
+    });
+  } finally {
+    closeSync(file);
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The YAML of an archive.
+ *
+ * @throws SluiceError `ARCHIVE_INVALID` for a wrong value, with its key.
+ */
+async function configOf({
+  directory,
+  manifest,
+}: UnpackedArchive): Promise<WorkerOptions & JsonObject> {
+  const { configFile } = manifest.model;
+  if (configFile === undefined) return {};
+  // Whoever made the archive must not read the server's environment.
+  const { value, problems } = await readJobFile(configFile, {}, directory);
+  const [problem] = problems;
+  if (problem) throw new SluiceError("ARCHIVE_INVALID", problem.message, { file: configFile });
+  const parsed = workerOptions.safeParse(value, { jitless: true });
+  if (parsed.success) return parsed.data as WorkerOptions & JsonObject;
+  const [issue] = parsed.error.issues;
+  const field = issue!.path.join(".");
+  throw new SluiceError("ARCHIVE_INVALID", issue!.message, { file: configFile, field });
+}

@@ -1,0 +1,152 @@
+import { join } from "node:path";
+import type { FastifyInstance } from "fastify";
+import type { EngineContext } from "../../engines/engine.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import type { Models } from "../models.ts";
+import type { ServedModelOptions, ServeOptions } from "../options.ts";
+import type { ModelObserver, ServedModel } from "../served-model.ts";
+import { managementRoutes } from "./management.ts";
+import { TorchServeMetrics } from "./metrics.ts";
+import { ModelStore } from "./model-store.ts";
+import { predictionRoutes } from "./predictions.ts";
+import { Registry, type WorkerSettings } from "./registry.ts";
+import { Refusal } from "./replies.ts";
+
+/** The version of models that have none of their own. */
+const firstVersion = "1.0";
+
+/** TorchServe's wire of a server: its inference and its management address. */
+export class TorchServeWire {
+  readonly metrics = new TorchServeMetrics();
+  readonly #options: ServeOptions;
+  readonly #context: EngineContext;
+  readonly #registry: Registry;
+  readonly #store: ModelStore;
+
+  constructor(
+    options: ServeOptions,
+    models: Models,
+    observer: ModelObserver,
+    context: EngineContext,
+  ) {
+    const { archives, dataDirectory, limits } = options;
+    this.#options = options;
+    this.#context = context;
+    this.#registry = new Registry(models);
+    this.#store = new ModelStore(
+      {
+        directory: archives.modelStore,
+        archiveUrls: archives.urls,
+        unpackDirectory: join(dataDirectory, "models"),
+        python: archives.python,
+        defaultWorkers: archives.workers,
+        defaultResponseTimeout: archives.responseTimeoutSeconds,
+        defaultStartupTimeout: archives.startupTimeoutSeconds,
+        gpus: archives.gpus,
+        served: archives.models,
+        serving: { limits, observer },
+      },
+      context,
+    );
+  }
+
+  addInference(server: FastifyInstance): void {
+    const { routes } = this.#options;
+    const { clock } = this.#context;
+    predictionRoutes(server, { registry: this.#registry, routes, metrics: this.metrics, clock });
+  }
+
+  /** @param isAlone whether no other kind of requests comes to this address. */
+  addManagement(server: FastifyInstance, isAlone: boolean): void {
+    const { logger } = this.#context;
+    managementRoutes(server, { registry: this.#registry, store: this.#store, logger, isAlone });
+  }
+
+  /** Adds a model of the server's file, under its name and those of its variants. */
+  add(served: ServedModel, given: ServedModelOptions): void {
+    const { model, variants } = given;
+    const { limits, archives } = this.#options;
+    const { maxQueueSize = limits.maxQueueSize } = given;
+    const settings: WorkerSettings = {
+      ...{ minWorkers: 1, maxWorkers: 1, batchSize: batchRowsOf(model), maxBatchDelay: 0 },
+      responseTimeout: archives.responseTimeoutSeconds,
+      startupTimeout: archives.startupTimeoutSeconds,
+      deviceIds: [],
+    };
+    const {
+      engine,
+      name: modelName = engine,
+      module: url = modelName,
+    } = model as {
+      engine: string;
+      name?: string;
+      module?: string;
+    };
+    const common = {
+      ...{ version: firstVersion, url, runtime: engine, served, settings },
+      ...{ queueSize: maxQueueSize, isHandler: false, isLoadedAtStartup: true },
+    };
+    const field = `models.${served.name}`;
+    asStarting(field, () => this.#registry.add({ ...common, name: served.name, fields: {} }));
+    for (const [name, fields] of Object.entries(variants)) {
+      asStarting(`${field}.variants`, () => this.#registry.add({ ...common, name, fields }));
+    }
+  }
+
+  /** Loads the archives that the server begins with. */
+  async load(): Promise<void> {
+    const { load, loadAll } = this.#options.archives;
+    const named = Object.entries(load);
+    const loaded = new Set(Object.values(load));
+    const others = loadAll ? await this.#store.archives() : [];
+    const all: [string | undefined, string][] = [
+      ...named,
+      ...others
+        .filter((each) => !loaded.has(each))
+        .map((each): [undefined, string] => [undefined, each]),
+    ];
+    for (const [name, url] of all) await this.#loadOne(name, url);
+  }
+
+  close(): Promise<void> {
+    return this.#registry.close();
+  }
+
+  /** Refuses what waits for any version of any model. */
+  refuse(reason: Parameters<ServedModel["refuse"]>[0]): void {
+    for (const { served } of this.#registry.all()) served.refuse(reason);
+  }
+
+  async #loadOne(name: string | undefined, url: string): Promise<void> {
+    const registering = { name, settings: {}, isLoadedAtStartup: true };
+    const registration = await asStarting("archives.load", async () => {
+      const opened = await this.#store.open(url, registering);
+      this.#registry.add(opened);
+      return opened;
+    });
+    const { served, settings, version } = registration;
+    await served.workers.scale(settings.minWorkers);
+    this.#context.logger.log("info", `${served.name} ${version} is loaded`, {
+      workers: settings.minWorkers,
+    });
+  }
+}
+
+function batchRowsOf(model: ServedModelOptions["model"]): number {
+  const { maxBatchRows } = model as { maxBatchRows?: number | "auto" };
+  return typeof maxBatchRows === "number" ? maxBatchRows : 1;
+}
+
+/** What is refused while the server starts is a fault of its file or its flags. */
+function asStarting<Result>(field: string, action: () => Result): Result {
+  const named = (thrown: unknown): never => {
+    if (!(thrown instanceof Refusal)) throw thrown;
+    throw new SluiceError("JOB_INVALID", thrown.message, { field, hint: "see docs/torchserve.md" });
+  };
+  try {
+    const result = action();
+    return result instanceof Promise ? (result.catch(named) as Result) : result;
+  } catch (thrown) {
+    return named(thrown);
+  }
+}

@@ -1,0 +1,163 @@
+import type { Engine } from "../engines/engine.ts";
+import type { Clock } from "../foundation/clock.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
+
+/** One loaded copy of a model. */
+export interface ModelWorker {
+  /** Its number among the workers of its model, from 0. */
+  readonly place: number;
+  /** Milliseconds since 1970 at which it was loaded. */
+  readonly startedMs: number;
+  readonly engine: Engine;
+  /** Requests that it holds. */
+  inFlight: number;
+  /** Called when it has left the workers and holds nothing. */
+  onIdle?: (() => void) | undefined;
+}
+
+/** Loads one more copy, which has that place among the workers. */
+export type StartWorker = (place: number) => Promise<Engine>;
+
+/**
+ * The loaded copies of a model as one engine, whose number may change while it answers: none is
+ * loaded again for that, and none is closed before its requests are answered.
+ */
+export class Workers implements Engine {
+  readonly #start: StartWorker;
+  readonly #clock: Clock;
+  #workers: ModelWorker[] = [];
+  /** Changes under way after which there is a worker. */
+  #coming = 0;
+  /** Changes come one after another. */
+  #changing: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(start: StartWorker, clock: Clock) {
+    this.#start = start;
+    this.#clock = clock;
+  }
+
+  get all(): readonly ModelWorker[] {
+    return this.#workers;
+  }
+
+  /** Whether a request finds a worker, or one that is being loaded. */
+  get isThere(): boolean {
+    return this.#workers.length > 0 || this.#coming > 0;
+  }
+
+  get name(): string {
+    return this.#workers[0]?.engine.name ?? "none";
+  }
+
+  get capacity(): number {
+    return this.#workers.reduce((sum, { engine }) => sum + engine.capacity, 0);
+  }
+
+  get concurrency(): number {
+    return this.#workers.reduce((sum, { engine }) => sum + concurrencyOf(engine), 0);
+  }
+
+  /** Those of the first worker. */
+  get choices(): Engine["choices"] {
+    return this.#workers[0]?.engine.choices;
+  }
+
+  /**
+   * Answers by the worker that has most room; waits for the first one while it is loaded.
+   *
+   * @throws SluiceError `WORKERS_MISSING`; as `Engine.infer`.
+   */
+  async infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
+    if (this.#workers.length === 0 && this.#coming > 0) await this.#changed(signal);
+    const [first, ...others] = this.#workers;
+    if (first === undefined) throw new SluiceError("WORKERS_MISSING");
+    const worker = others.reduce(
+      (best, each) => (roomOf(each) > roomOf(best) ? each : best),
+      first,
+    );
+    worker.inFlight++;
+    try {
+      return await worker.engine.infer(request, signal, onDelta);
+    } finally {
+      worker.inFlight--;
+      if (worker.inFlight === 0) worker.onIdle?.();
+    }
+  }
+
+  /**
+   * Changes the number of workers. The promise resolves when the new ones are loaded, and those
+   * that are too many have answered what they had and are closed.
+   *
+   * @throws SluiceError the reason why a worker cannot be loaded; the number is then as before.
+   */
+  scale(count: number): Promise<void> {
+    if (count > 0) this.#coming++;
+    const changed = this.#changing
+      .then(() => this.#scale(count))
+      .finally(() => {
+        if (count > 0) this.#coming--;
+      });
+    this.#changing = changed.catch(() => {});
+    return changed;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#changing;
+    await Promise.all(this.#workers.map(({ engine }) => engine.close()));
+  }
+
+  /** Waits for the changes under way, or for the end of a request. */
+  async #changed(signal: AbortSignal): Promise<void> {
+    let stop = () => {};
+    const aborted = new Promise<never>((_resolve, reject) => {
+      stop = () => reject(signal.reason);
+      signal.addEventListener("abort", stop, { once: true });
+    });
+    await Promise.race([this.#changing, aborted]).finally(() =>
+      signal.removeEventListener("abort", stop),
+    );
+  }
+
+  async #scale(count: number): Promise<void> {
+    const leaving = this.#workers.slice(count);
+    if (leaving.length > 0) {
+      this.#workers = this.#workers.slice(0, count);
+      await Promise.all(leaving.map(closeWhenIdle));
+      return;
+    }
+    const places = Array.from({ length: count }, (_, place) => place).slice(this.#workers.length);
+    const started = await Promise.allSettled(places.map((place) => this.#load(place)));
+    const workers = started.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+    const failed = started.find((each) => each.status === "rejected");
+    if (failed || this.#isClosed) {
+      await Promise.all(workers.map(({ engine }) => engine.close()));
+      throw failed?.reason ?? new SluiceError("ENGINE_DIED", "the model was unloaded");
+    }
+    this.#workers = [...this.#workers, ...workers];
+  }
+
+  async #load(place: number): Promise<ModelWorker> {
+    const engine = await this.#start(place);
+    return { place, startedMs: this.#clock.now(), engine, inFlight: 0 };
+  }
+}
+
+const concurrencyOf = ({ concurrency, capacity }: Engine) => concurrency ?? capacity;
+
+const roomOf = ({ engine, inFlight }: ModelWorker) => concurrencyOf(engine) - inFlight;
+
+async function closeWhenIdle(worker: ModelWorker): Promise<void> {
+  if (worker.inFlight > 0) {
+    await new Promise<void>((resolve) => {
+      worker.onIdle = resolve;
+    });
+  }
+  await worker.engine.close();
+}
