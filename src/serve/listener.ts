@@ -101,6 +101,10 @@ export function openListener(options: ListenerOptions): FastifyInstance {
     if (!isForm(request)) limitArrival(request, limits.requestArrivalTimeoutMs, options.clock);
   });
   server.addHook("onResponse", async (request, reply) => {
+    // A form that was refused before it was whole.
+    if (isForm(request) && !request.raw.complete) {
+      limitArrival(request, limits.requestArrivalTimeoutMs, options.clock);
+    }
     options.onAnswered({
       method: request.method,
       path: pathOf(request.url),
