@@ -1,9 +1,11 @@
+import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { root } from "../meta/source-tree.ts";
+import { findTorchPython } from "./torch-python.ts";
 import {
   anywhere,
   asJson,
@@ -229,9 +231,55 @@ describe("archives and models", () => {
     expect(await from("/open/twice.mar")).toContain("registered with 1 initial workers");
     expect(bodyOf(await send("/predictions/web", { n: 1 }))).toContain('"twice": 2');
     expect(await from("/closed/twice.mar")).toContain("does not match any allowed URL(s)");
+    const other = await from("/open/twice.mar&handler=../x.py&model_name=other");
+    expect(other).toContain("handler must be a file of the archive");
     expect(await from("/moved/twice.mar")).toContain("Failed to download archive");
     expect(await manage("DELETE /models/web")).toContain("unregistered");
     expect(await send("/predictions/web", { n: 1 })).toContain("Model not found: web");
+  });
+});
+
+describe("TorchScript in an archive", () => {
+  const place = new Place();
+  const found = findTorchPython();
+
+  afterAll(() => place.close());
+
+  it("is loaded and asked by BaseHandler", async (context) => {
+    context.skip(found.missing !== undefined, found.missing);
+    const { python } = found as { python: string };
+    place.write(
+      "make.py",
+      [
+        "import torch",
+        "class Twice(torch.nn.Module):",
+        "    def forward(self, x):",
+        "        return x * 2",
+        "torch.jit.trace(Twice(), torch.ones(1)).save('twice.pt')",
+        "",
+      ].join("\n"),
+    );
+    place.write(
+      "twice.py",
+      [
+        "from ts.torch_handler.base_handler import BaseHandler",
+        "class Twice(BaseHandler):",
+        "    def preprocess(self, data):",
+        "        return super().preprocess([row['body']['x'] for row in data])",
+        "",
+      ].join("\n"),
+    );
+    execFileSync(python, ["make.py"], { cwd: place.folder });
+    await place.archive("twice", "twice.py", "--serialized-file", "twice.pt");
+    place.write("serve.yaml", `archives: { python: ${JSON.stringify(python)} }\n`);
+    place.write("config.properties", anywhere);
+    await place.start(
+      ...["-c", "serve.yaml", "--ts-config", "config.properties"],
+      ...["--model-store", "store", "--models", "twice=twice.mar"],
+    );
+    const { inference: at = "" } = place.addresses;
+    const answer = await ask(at, "POST /predictions/twice", '{"x":1.5}', [asJson]);
+    expect(bodyOf(answer)).toBe("3.0");
   });
 });
 

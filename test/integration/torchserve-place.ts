@@ -94,7 +94,8 @@ export class Place {
   }
 
   async sluice(...args: string[]) {
-    const options = { cwd: this.folder, encoding: "utf8" as const };
+    const env = { ...process.env, SLUICE_HOME: join(this.folder, "home") };
+    const options = { cwd: this.folder, env, encoding: "utf8" as const };
     return run(process.execPath, [sluiceProgram, ...args], options).then(
       ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
       ({ code, stdout, stderr }) => ({ code: code as number, stdout, stderr }),

@@ -180,7 +180,7 @@ async function register(request: FastifyRequest, routes: ManagementRoutes): Prom
   const { registry, store, logger } = routes;
   const query = new Parameters(registerParameters(request));
   const runtime = query.text("runtime");
-  if (runtime !== undefined && !/^(python3?|node|lsp)$/i.test(runtime)) {
+  if (runtime !== undefined && !/^(python3?|node)$/i.test(runtime)) {
     throw refusals.badRequest(`Invalid RuntimeType value: ${runtime}`);
   }
   const url = query.text("url");

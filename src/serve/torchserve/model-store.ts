@@ -26,7 +26,7 @@ import {
   workerOptions,
 } from "./archive-options.ts";
 import type { Registration, WorkerSettings } from "./registry.ts";
-import { Refusal } from "./replies.ts";
+import { Refusal, refusals } from "./replies.ts";
 
 export interface ModelStoreOptions {
   /** Folder of archives; undefined if there is none. */
@@ -149,14 +149,17 @@ export class ModelStore {
   ): Promise<Registration> {
     const { served, serving } = this.#options;
     const { model } = archive.manifest;
-    const manifest = manifestSchema.parse({
+    const changed = manifestSchema.safeParse({
       ...archive.manifest,
       ...(runtime !== undefined && { runtime: runtime.toLowerCase() }),
       model: { ...model, ...(handler !== undefined && { handler }) },
     });
+    if (!changed.success) throw refusals.badRequest("handler must be a file of the archive");
+    const manifest = changed.data;
     const own = name ?? model.modelName;
     const config = await configOf(archive);
-    const options = { ...(served[own] ?? served[basename(url)]), ...config };
+    const key = [own, basename(url)].find((each) => Object.hasOwn(served, each));
+    const options: WorkerOptions = { ...(key !== undefined && served[key]), ...config };
     const deviceIds = await this.#devicesOf(archive, options);
     const settings = this.#settings(options, given, deviceIds);
     const modelFor = (gpu: number | undefined) =>
@@ -201,7 +204,8 @@ export class ModelStore {
   ): Promise<readonly number[]> {
     const text = await readFile(join(directory, "setup_config.json"), "utf8").catch(() => "{}");
     const setup = setupSchema.safeParse(jsonOf(text), { jitless: true });
-    const chosen = setup.data?.cuda_id?.[manifest.model.modelName];
+    const byModel = new Map(Object.entries(setup.data?.cuda_id ?? {}));
+    const chosen = byModel.get(manifest.model.modelName);
     if (chosen !== undefined) return [chosen];
     if (deviceType !== undefined && deviceType !== "gpu") return [];
     if (deviceIds !== undefined || this.#options.gpus === 0) return deviceIds ?? [];

@@ -29,7 +29,7 @@ export class TorchServeWire {
     observer: ModelObserver,
     context: EngineContext,
   ) {
-    const { archives, dataDirectory, limits } = options;
+    const { archives, limits } = options;
     this.#options = options;
     this.#context = context;
     this.#registry = new Registry(models);
@@ -37,7 +37,7 @@ export class TorchServeWire {
       {
         directory: archives.modelStore,
         archiveUrls: archives.urls,
-        unpackDirectory: join(dataDirectory, "models"),
+        unpackDirectory: join(context.homeDirectory, "archives"),
         python: archives.python,
         defaultWorkers: archives.workers,
         defaultResponseTimeout: archives.responseTimeoutSeconds,
