@@ -1,5 +1,6 @@
 import { constants, type FileHandle, link, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -8,11 +9,11 @@ import type { SourceFile } from "../sources/source-store.ts";
 import { isLinkUnsupported, systemCode, withStoreErrors } from "../storage/local-errors.ts";
 import { hasSameContent } from "./same-content.ts";
 import {
-  eachAtOnce,
   type FileOutcome,
   type TransferOptions,
   type TransferSummary,
   TransferTally,
+  transferredFilesAtOnce,
 } from "./transfer.ts";
 
 /** Ending of a file that is not complete yet. */
@@ -44,7 +45,9 @@ export async function download(
       tally.ended(outcome, target, file.bytes);
     });
   };
-  await eachAtOnce(inputs.list(from), (file) => tally.move(() => move(file)));
+  await eachAtOnce(inputs.list(from), transferredFilesAtOnce, (file) =>
+    tally.move(() => move(file)),
+  );
   if (found === 0) throw new SluiceError("INPUT_MISSING", from, { hint: "nothing lies there" });
   return tally.summary;
 }

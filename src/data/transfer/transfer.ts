@@ -5,7 +5,7 @@ import { systemCode } from "../storage/local-errors.ts";
 const maxShownDifferences = 20;
 
 /** Files that are uploaded or downloaded at once. */
-const transferredFilesAtOnce = 8;
+export const transferredFilesAtOnce = 8;
 
 /** Options of an upload or download. */
 export interface TransferOptions {
@@ -110,29 +110,4 @@ function isOfOneFile(error: unknown): error is SluiceError {
   if (!(error instanceof SluiceError)) return false;
   if (["UNSUPPORTED", "INPUT_CHANGED", "NOT_FOUND"].includes(error.code)) return true;
   return codesOfNames.includes(systemCode(error.cause) ?? "");
-}
-
-/**
- * Handles items, some at once. After a failure no new items begin; the failure is thrown once the
- * items in progress have ended.
- */
-export async function eachAtOnce<T>(
-  items: AsyncIterable<T>,
-  handle: (item: T) => Promise<void>,
-): Promise<void> {
-  const underWay = new Set<Promise<void>>();
-  const failures: unknown[] = [];
-  try {
-    for await (const item of items) {
-      const handling = handle(item)
-        .catch((error) => void failures.push(error))
-        .finally(() => underWay.delete(handling));
-      underWay.add(handling);
-      if (underWay.size >= transferredFilesAtOnce) await Promise.race(underWay);
-      if (failures.length > 0) break;
-    }
-  } finally {
-    await Promise.all(underWay);
-  }
-  if (failures.length > 0) throw failures[0];
 }

@@ -1,5 +1,6 @@
 import { stat } from "node:fs/promises";
 import { relative, sep } from "node:path";
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { S3Bucket } from "../s3/bucket.ts";
@@ -11,11 +12,11 @@ import type { SourceFile } from "../sources/source-store.ts";
 import { schemeOf } from "../storage/open.ts";
 import { chunksOf, hasSameContent, md5Of } from "./same-content.ts";
 import {
-  eachAtOnce,
   type FileOutcome,
   type TransferOptions,
   type TransferSummary,
   TransferTally,
+  transferredFilesAtOnce,
 } from "./transfer.ts";
 
 /** What a transfer needs from outside. */
@@ -86,7 +87,7 @@ export async function upload(
     tally.ended(outcome, target, bytes);
   };
   const files = inputs.list(from, () => tally.leftOut());
-  await eachAtOnce(files, (file) => tally.move(() => moveFile(file)));
+  await eachAtOnce(files, transferredFilesAtOnce, (file) => tally.move(() => moveFile(file)));
   return tally.summary;
 }
 

@@ -1,3 +1,4 @@
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { repeatedTasksPrefix } from "../directory/layout.ts";
 import { type JournaledRun, journaledAttempts } from "./journaled.ts";
@@ -33,18 +34,11 @@ export async function repeatedTasks(
   // A note of one of the two tells of an attempt that began beside the committed one.
   const noted = await notedTasks(run);
   const repeated = new Map<number, RepeatedTask>();
-  const look = async ({ task, attempt }: Pick<Commit, "task" | "attempt">) => {
+  await eachAtOnce(committed, listsAtOnce, async ({ task, attempt }) => {
+    if (!known.has(task) && !noted.has(task)) return;
     const attempts = (await journaledAttempts(run, task)).get(task) ?? [];
     repeated.set(task, { committed: attempt, attempts });
-  };
-  let looking: Promise<void>[] = [];
-  for (const it of committed) {
-    if (known.has(it.task) || noted.has(it.task)) looking.push(look(it));
-    if (looking.length < listsAtOnce) continue;
-    await Promise.all(looking);
-    looking = [];
-  }
-  await Promise.all(looking);
+  });
   return repeated;
 }
 

@@ -1,5 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import type { IndexRange } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Processes, ProcessIdentity } from "../coordinate/processes.ts";
@@ -95,7 +96,7 @@ export class Claims {
     for await (const { path } of storage.list(claimsPrefix(of))) {
       if (!this.#seen.has(path) && taskOfClaim(path, of) !== undefined) fresh.push(path);
     }
-    await eachOf(fresh, async (path) => {
+    await eachAtOnce(fresh, requestsAtOnce, async (path) => {
       const claim = await readJson<StandingClaim>(storage, path);
       this.#seen.add(path);
       if (claim) this.#note(claim);
@@ -183,14 +184,8 @@ export async function removeClaims(storage: Storage, of: Generation): Promise<vo
   try {
     const paths: string[] = [];
     for await (const { path } of storage.list(claimsPrefix(of))) paths.push(path);
-    await eachOf(paths, (path) => storage.remove(path));
+    await eachAtOnce(paths, requestsAtOnce, (path) => storage.remove(path));
   } catch {
     // `sluice clean` removes what is left.
-  }
-}
-
-async function eachOf<T>(all: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
-  for (let at = 0; at < all.length; at += requestsAtOnce) {
-    await Promise.all(all.slice(at, at + requestsAtOnce).map(work));
   }
 }

@@ -4,11 +4,15 @@ import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
 import { committedTasks } from "../seal/commits.ts";
 
-/** Tasks of a plan without a commit, as an index set; empty where all are committed. */
+/** Tasks of a plan without a commit, in order. */
+export function openTasks({ tasks }: Plan, committed: ReadonlySet<number>): number[] {
+  const all = Array.from({ length: tasks.count }, (_, task) => task);
+  return all.filter((task) => !committed.has(task));
+}
+
+/** The same as an index set; empty if all are committed. */
 export function openTaskSet(plan: Plan, committed: ReadonlySet<number>): string {
-  const open: number[] = [];
-  for (let task = 0; task < plan.tasks.count; task++) if (!committed.has(task)) open.push(task);
-  return formatIndexSet(rangesOf(open));
+  return formatIndexSet(rangesOf(openTasks(plan, committed)));
 }
 
 /** @throws SluiceError `RUN_OPEN`, naming the tasks that are not committed. */

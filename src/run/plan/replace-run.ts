@@ -1,4 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
@@ -149,10 +150,8 @@ async function removeRun(
   await removeAll(storage, published);
 }
 
-async function removeAll(storage: Storage, paths: readonly string[]): Promise<void> {
-  for (let at = 0; at < paths.length; at += removalsAtOnce) {
-    await Promise.all(paths.slice(at, at + removalsAtOnce).map((path) => storage.remove(path)));
-  }
+function removeAll(storage: Storage, paths: readonly string[]): Promise<void> {
+  return eachAtOnce(paths, removalsAtOnce, (path) => storage.remove(path));
 }
 
 // Workers that a scheduler started have no coordinator; their files would come back.

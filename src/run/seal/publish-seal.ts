@@ -1,4 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { asMender, type Mender } from "../coordinate/menders.ts";
@@ -16,8 +17,8 @@ import { lookAtFile } from "./fingerprint.ts";
 import type { Manifest } from "./manifest.ts";
 import { manifestOf, readSeals, type Seal, successBytes } from "./seals.ts";
 
-/** Files to publish at once: most of the time is a wait for the disk. */
-const filesAtOnce = 128;
+/** Files to publish or remove at once: most of the time is a wait for the disk. */
+export const filesAtOnce = 128;
 
 /**
  * How published files are checked before they are made again: by names and sizes, or by their whole
@@ -185,13 +186,9 @@ async function viewsAmiss(
 
 async function mendParts(storage: Storage, manifest: Manifest, look: ViewLook): Promise<void> {
   const { publish, remove } = await viewsAmiss(storage, manifest, look);
-  for (let at = 0; at < publish.length; at += filesAtOnce) {
-    await Promise.all(
-      publish
-        .slice(at, at + filesAtOnce)
-        .map(({ from, to }) => unlessCleaned(storage, to, () => storage.publish(from, to))),
-    );
-  }
+  await eachAtOnce(publish, filesAtOnce, ({ from, to }) =>
+    unlessCleaned(storage, to, () => storage.publish(from, to)),
+  );
   await Promise.all(remove.map((path) => storage.remove(path)));
 }
 

@@ -1,3 +1,4 @@
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { eachIndex } from "../../foundation/index-set.ts";
@@ -31,7 +32,7 @@ import type { RunContext } from "../run-context.ts";
 import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";
-import { publishNewestSeal, publishSeal, type ViewLook } from "./publish-seal.ts";
+import { filesAtOnce, publishNewestSeal, publishSeal, type ViewLook } from "./publish-seal.ts";
 import { endGeneration, manifestOf, type Seal } from "./seals.ts";
 
 export interface SealOptions {
@@ -175,9 +176,6 @@ interface Gathered {
   mayRepeat: Set<number>;
 }
 
-/** Files to publish or remove at once: most of the time is a wait for the disk. */
-const filesAtOnce = 128;
-
 async function gather(context: RunContext): Promise<Gathered> {
   const { plan, storage } = context;
   const gathered: Gathered = {
@@ -280,14 +278,13 @@ export async function removeJournals(
   committed: Iterable<Pick<Commit, "task" | "attempt">>,
   repeated: ReadonlyMap<number, RepeatedTask>,
 ): Promise<void> {
-  let removing: Promise<void>[] = [];
-  for (const { task, attempt } of committed) {
-    for (const id of repeated.get(task)?.attempts ?? [attempt]) {
-      removing.push(storage.remove(attemptPaths(task, plan, id).journal));
+  await eachAtOnce(journals(), filesAtOnce, (path) => storage.remove(path));
+
+  function* journals(): Generator<string> {
+    for (const { task, attempt } of committed) {
+      for (const id of repeated.get(task)?.attempts ?? [attempt]) {
+        yield attemptPaths(task, plan, id).journal;
+      }
     }
-    if (removing.length < filesAtOnce) continue;
-    await Promise.all(removing);
-    removing = [];
   }
-  await Promise.all(removing);
 }

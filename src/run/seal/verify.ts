@@ -1,4 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { Usage } from "../../foundation/inference.ts";
@@ -295,13 +296,10 @@ class Verifier {
     }
   }
 
-  async #tasks(manifest: Manifest): Promise<void> {
-    for (let start = 0; start < manifest.tasks.length; start += tasksAtOnce) {
-      const some = manifest.tasks.slice(start, start + tasksAtOnce);
-      await Promise.all(
-        some.map((entry, at) => this.#guarded(() => this.#task(manifest, entry, start + at))),
-      );
-    }
+  #tasks(manifest: Manifest): Promise<void> {
+    return eachAtOnce(manifest.tasks.entries(), tasksAtOnce, ([task, entry]) =>
+      this.#guarded(() => this.#task(manifest, entry, task)),
+    );
   }
 
   async #task(manifest: Manifest, entry: ManifestTask, task: number): Promise<void> {

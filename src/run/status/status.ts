@@ -1,4 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
@@ -9,7 +10,7 @@ import { journaledAnswers, journaledAttempts } from "../bill/journaled.ts";
 import { type LookOptions, lookAtLives, type RunLives } from "../coordinate/lives.ts";
 import { cancelPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
-import { openTaskSet } from "../dispatch/open-tasks.ts";
+import { openTaskSet, openTasks } from "../dispatch/open-tasks.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
 import { answeredNothing, openRetry } from "../retry/abandon-retry.ts";
@@ -432,21 +433,14 @@ async function latestAttempts(
   committed: ReadonlySet<number>,
 ): Promise<Map<number, string>> {
   const latest = new Map<number, string>();
-  const look = async (task: number) => {
+  const open = openTasks(plan, committed);
+  await eachAtOnce(open, listsAtOnce, async (task) => {
     const prefix = taskAttemptsPrefix(task, plan);
     for await (const { path } of storage.list(prefix)) {
       // Ids sort by time, and so does the listing.
       latest.set(task, path.slice(prefix.length).split("/", 1)[0]!);
     }
-  };
-  let together: Promise<void>[] = [];
-  for (let task = 0; task < plan.tasks.count; task++) {
-    if (!committed.has(task)) together.push(look(task));
-    if (together.length < listsAtOnce) continue;
-    await Promise.all(together);
-    together = [];
-  }
-  await Promise.all(together);
+  });
   return latest;
 }
 
