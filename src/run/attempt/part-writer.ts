@@ -6,7 +6,6 @@ import { readRows } from "../../data/slices.ts";
 import type { RandomReader, Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { parseMessage } from "../../foundation/exact-json.ts";
-import { sha256Hex } from "../../foundation/hashing.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { attemptPaths } from "../directory/layout.ts";
 import { readLineBatches } from "../directory/lines.ts";
@@ -15,7 +14,7 @@ import { carryPart, type WrittenPart } from "../output/carried-part.ts";
 import { encodeFile } from "../output/encoded-file.ts";
 import { columnsOfLines } from "../output/own-columns.ts";
 import { publishedForm } from "../output/published-form.ts";
-import { type FileRecord, readOptionsOf, type Task } from "../plan/plan.ts";
+import { type FileRecord, readOptionsOf, storeFile, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";
 import { hashOfId, sortedIds } from "./id-hashes.ts";
@@ -245,11 +244,6 @@ async function storeCutRows(
   return storeFile(storage, path, Buffer.from(formatIndexSet(rangesOf(rows))));
 }
 
-async function storeFile(storage: Storage, path: string, bytes: Buffer): Promise<FileRecord> {
-  await storage.replace(path, bytes);
-  return { path, sha256: sha256Hex(bytes), bytes: bytes.length };
-}
-
 const windowBytes = 1024 * 1024;
 
 /**
@@ -350,10 +344,8 @@ async function encodeInTurn(
   const found = needsColumns ? { columns: await storeColumns(columns) } : {};
   return isPublished ? { published: await encode(columns), ...found } : found;
 
-  async function storeColumns(columns: readonly Column[]): Promise<FileRecord> {
-    const bytes = recordBytes(columns);
-    await storage.replace(paths.columns, bytes);
-    return { path: paths.columns, sha256: sha256Hex(bytes), bytes: bytes.length };
+  function storeColumns(columns: readonly Column[]): Promise<FileRecord> {
+    return storeFile(storage, paths.columns, recordBytes(columns));
   }
 }
 

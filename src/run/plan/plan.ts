@@ -45,6 +45,21 @@ export interface FileRecord {
   bytes: number;
 }
 
+/** The record of a file with this content. */
+export function fileRecord(path: string, content: Uint8Array): FileRecord {
+  return { path, sha256: sha256Hex(content), bytes: content.length };
+}
+
+/** Writes a small file. */
+export async function storeFile(
+  storage: Storage,
+  path: string,
+  content: Uint8Array,
+): Promise<FileRecord> {
+  await storage.replace(path, content);
+  return fileRecord(path, content);
+}
+
 /** The work of a generation: frozen, hashed, serializable. */
 export interface Plan extends Generation {
   format: 1;
@@ -172,14 +187,11 @@ export async function storeTasks(
   const path = tasksPathOf(generation, sha256);
   const table = Buffer.alloc(offsets.length * 8);
   for (const [at, offset] of offsets.entries()) table.writeBigUInt64LE(BigInt(offset), at * 8);
-  const indexPath = `${path}.offsets`;
-  await Promise.all([draft.become(path), storage.replace(indexPath, table)]);
-  return {
-    count: offsets.length,
-    rows,
-    file: { path, sha256, bytes },
-    index: { path: indexPath, sha256: sha256Hex(table), bytes: table.length },
-  };
+  const [, index] = await Promise.all([
+    draft.become(path),
+    storeFile(storage, `${path}.offsets`, table),
+  ]);
+  return { count: offsets.length, rows, file: { path, sha256, bytes }, index };
 }
 
 /**

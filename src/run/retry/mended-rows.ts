@@ -18,6 +18,7 @@ import {
   type Plan,
   partDigits,
   readOptionsOf,
+  storeFile,
   storeTasks,
   type Task,
 } from "../plan/plan.ts";
@@ -144,11 +145,8 @@ async function unchangedBut(
     const row = task.firstRow + (other ?? 0);
     throw changedInput(`row ${row} (from 0) changed, and it had not failed`, place);
   }
-  const sha256 = sha256Hex(now);
   // Named by its content: two planners never overwrite each other's file.
-  const path = rowHashesPath(sha256);
-  await storage.replace(path, now);
-  return { path, sha256, bytes: now.length };
+  return await storeFile(storage, rowHashesPath(sha256Hex(now)), now);
 }
 
 /** A failed row and its task. */

@@ -1,6 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { sha256Hex } from "../../foundation/hashing.ts";
 import { addUsage } from "../../foundation/inference.ts";
 import { addErrors, type Commit, type ErrorCounts } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
@@ -8,13 +7,7 @@ import { type Bill, BillTally } from "../bill/bill.ts";
 import { addPaidAnswers, noPaidAnswers } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import { removeClaims } from "../claims/claims.ts";
-import {
-  commitPath,
-  deadLetterPath,
-  partPath,
-  planPathOf,
-  retryPaths,
-} from "../directory/layout.ts";
+import { commitPath, deadLetterPath, partPath, retryPaths } from "../directory/layout.ts";
 import { readLines } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
@@ -24,6 +17,7 @@ import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import {
   type FileRecord,
+  fileRecord,
   type Plan,
   partDigits,
   standingPlan,
@@ -34,7 +28,7 @@ import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
 import { findDuplicateIds } from "../seal/duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
-import { removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
+import { planFile, removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
 import { letterLines, lettersPath, linesPath, mergedLines } from "../seal/task-files.ts";
 import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
@@ -243,12 +237,7 @@ async function retryManifest(
   const [total, failed, filtered] = [sum("rows"), sum("failed"), sum("filtered")];
   const answered = total - failed - filtered;
   const commits = [...retried.values()].map(({ commit }) => commit);
-  const planFile = await storage.read(planPathOf(plan.generation));
-  const planned = {
-    path: planPathOf(plan.generation),
-    sha256: sha256Hex(planFile),
-    bytes: planFile.length,
-  };
+  const planned = await planFile(storage, plan.generation);
   const { mergedSource: _merged, errorSource: _errors, cut: _cut, ...standing } = base;
   return {
     ...standing,
@@ -428,8 +417,7 @@ function addedEntry(of: number, run: Plan, plan: Plan, merge: Merge, added: Retr
 }
 
 function commitFile({ task, commit }: Retried, plan: Plan): FileRecord {
-  const bytes = recordBytes(commit);
-  return { path: commitPath(task.task, plan), sha256: sha256Hex(bytes), bytes: bytes.length };
+  return fileRecord(commitPath(task.task, plan), recordBytes(commit));
 }
 
 /** Ids of all rows: those that a retry read again may have others. */

@@ -1,8 +1,7 @@
+import type { Storage } from "../../data/storage/storage.ts";
 import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { sha256Hex } from "../../foundation/hashing.ts";
 import { eachIndex } from "../../foundation/index-set.ts";
-import type { Json } from "../../foundation/json.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
 import { publishTask } from "../attempt/publish.ts";
 import { BillTally } from "../bill/bill.ts";
@@ -27,7 +26,7 @@ import {
   publishResults,
 } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
-import { type FileRecord, type Task, TaskTable } from "../plan/plan.ts";
+import { type FileRecord, fileRecord, storeFile, type Task, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
@@ -36,7 +35,7 @@ import { filesAtOnce, publishNewestSeal, publishSeal, type ViewLook } from "./pu
 import { endGeneration, manifestOf, type Seal } from "./seals.ts";
 
 export interface SealOptions {
-  engine: Manifest["engine"] | { name: string; choices: Record<string, Json> };
+  engine: Manifest["engine"];
   /** How the views of an already sealed run are checked; default: by size. */
   look?: ViewLook;
   /** Prices of tokens, for the bill; default: the bill names no money. */
@@ -63,7 +62,6 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
     const { total } = gathered.counts.rows;
     throw new SluiceError("ROWS_UNBALANCED", `${plan.rows} rows planned, ${total} committed`);
   }
-  const planFile = await storage.read(planPathOf(plan.generation));
   const repeated = await repeatedTasks(context, gathered.tasks, gathered.mayRepeat);
   const { invalid: _, ...counts } = gathered.counts;
   const manifest: Manifest = {
@@ -74,11 +72,7 @@ export async function sealRun(context: RunContext, options: SealOptions): Promis
     name: plan.job.name ?? null,
     sealedAt: new Date(context.clock.now()).toISOString(),
     seed: plan.seed,
-    plan: {
-      path: planPathOf(plan.generation),
-      sha256: sha256Hex(planFile),
-      bytes: planFile.length,
-    },
+    plan: await planFile(storage, plan.generation),
     input: plan.input,
     engine: options.engine,
     ...counts,
@@ -137,10 +131,7 @@ export async function writeSeal(
 ): Promise<Manifest> {
   const { storage, worker: by } = context;
   const { runId, generation } = manifest;
-  const bytes = manifestBytes(manifest);
-  const path = writtenManifestPath(manifest, by);
-  await storage.replace(path, bytes);
-  const file = { path, sha256: sha256Hex(bytes), bytes: bytes.length };
+  const file = await storeFile(storage, writtenManifestPath(manifest, by), manifestBytes(manifest));
   const { standing: planned } = manifest;
   const own: Seal = {
     runId,
@@ -158,6 +149,12 @@ export async function writeSeal(
   const standing = seal.by === by ? manifest : await manifestOf(storage, seal);
   await publishSeal(context, seal, standing, base === null ? "sizes" : "contents");
   return standing;
+}
+
+/** The plan of a generation, as a manifest names it. */
+export async function planFile(storage: Storage, generation: number): Promise<FileRecord> {
+  const path = planPathOf(generation);
+  return fileRecord(path, await storage.read(path));
 }
 
 function manifestBytes(manifest: Manifest): Buffer {
@@ -258,7 +255,7 @@ function manifestTask({ plan }: RunContext, { commit, bytes }: StoredCommit): Ma
     results: rows.results,
     failed: rows.failed,
     attempt,
-    commit: { path: commitPath(task, plan), sha256: sha256Hex(bytes), bytes: bytes.length },
+    commit: fileRecord(commitPath(task, plan), bytes),
     part: isLines && isParts ? { ...part, path: partPath(task, width) } : null,
     source: part,
     ...(rows.filtered > 0 ? { filtered: rows.filtered } : {}),
