@@ -6,7 +6,7 @@ import type { InferenceResponse } from "../../foundation/inference.ts";
 import type { TaskAttempt } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import { Backlog } from "./backlog.ts";
-import { type Asking, askAll, Isolation } from "./isolation.ts";
+import { Isolation, type RowTry, takeAll } from "./isolation.ts";
 import { RowSource } from "./row-source.ts";
 import { RowWork, requestsOf } from "./row-work.ts";
 import {
@@ -44,7 +44,7 @@ export class Executor {
   /** Rows with requests that were not sent yet. */
   #begun: RowWork[] = [];
   /** Requests to send again now. */
-  #again: Asking[] = [];
+  #again: RowTry[] = [];
   readonly #timers = new Set<() => void>();
   #inFlight = 0;
   readonly backlog: Backlog;
@@ -160,20 +160,20 @@ export class Executor {
   #fill(): void {
     const { capacity } = this.#options.engine;
     while (this.#inFlight < capacity) {
-      const asking = this.#nextAsking();
-      if (!asking) break;
-      this.#ask(asking);
+      const rowTry = this.#nextTry();
+      if (!rowTry) break;
+      this.#send(rowTry);
     }
     this.backlog.look(this.waitingOf(), capacity, this.#inFlight);
   }
 
-  #nextAsking(): Asking | undefined {
+  #nextTry(): RowTry | undefined {
     const again = this.#again.shift();
     if (again) return again;
     for (let work = this.#begun[0]; work; work = this.#begun[0]) {
       const at = work.takeNext();
       if (!work.hasNext) this.#begun.shift();
-      if (at !== undefined) return this.#askingOf(work, at);
+      if (at !== undefined) return this.#tryOf(work, at);
     }
     for (const source of this.#open.values()) {
       const { attempt } = source;
@@ -184,13 +184,13 @@ export class Executor {
         if (this.#isolation.isActive) return undefined;
         continue;
       }
-      const asking = this.#nextOf(source);
-      if (asking) return asking;
+      const rowTry = this.#nextOf(source);
+      if (rowTry) return rowTry;
     }
     return undefined;
   }
 
-  #nextOf(source: RowSource): Asking | undefined {
+  #nextOf(source: RowSource): RowTry | undefined {
     for (let rows = source.takeTogether(); rows; rows = source.takeTogether()) {
       const work = this.#prepare(source, rows);
       if (!work) {
@@ -199,12 +199,12 @@ export class Executor {
       }
       const at = work.takeNext()!;
       if (work.hasNext) this.#begun.push(work);
-      return this.#askingOf(work, at);
+      return this.#tryOf(work, at);
     }
     return undefined;
   }
 
-  #askingOf(work: RowWork, at: number): Asking {
+  #tryOf(work: RowWork, at: number): RowTry {
     return { work, at, request: work.ready(at, this.#options.promptSet) };
   }
 
@@ -217,18 +217,18 @@ export class Executor {
   /** Rows with a common request go together; broken rows fail alone. */
   #prepareTogether(source: RowSource, rows: readonly InputRow[]): RowWork | undefined {
     const { attempt } = source;
-    const asked = rows.filter((row) => {
+    const whole = rows.filter((row) => {
       const isWhole = row.error === undefined && attempt.idFault(row) === undefined;
       if (!isWhole && source.isOpen) this.#prepareRow(source, row);
       return isWhole;
     });
-    const [first] = asked;
+    const [first] = whole;
     if (first === undefined || !source.isOpen) return undefined;
     const { promptSet } = this.#options;
-    const requests = asked.map((row) => requestsOf(row, attempt, promptSet).requests[0]!);
+    const requests = whole.map((row) => requestsOf(row, attempt, promptSet).requests[0]!);
     const together = { ...requests[0]!, rows: requests.map(({ row }) => row!) };
-    source.rowsInPlay += asked.length;
-    return new RowWork(source, first, [together], asked);
+    source.rowsInPlay += whole.length;
+    return new RowWork(source, first, [together], whole);
   }
 
   #prepareRow(source: RowSource, row: InputRow): RowWork | undefined {
@@ -243,16 +243,16 @@ export class Executor {
     return undefined;
   }
 
-  #ask(asking: Asking): void {
-    const { work, at, request } = asking;
+  #send(rowTry: RowTry): void {
+    const { work, at, request } = rowTry;
     const { source } = work;
     if (!source.isOpen) return;
     if (work.countTry(at) === 1) work.begin();
     this.#inFlight++;
     source.inFlight++;
     this.#options.engine.infer(request, source.abort.signal).then(
-      (response) => this.#onResponse(asking, response),
-      (error: unknown) => this.#onError(asking, error),
+      (response) => this.#onResponse(rowTry, response),
+      (error: unknown) => this.#onError(rowTry, error),
     );
   }
 
@@ -264,47 +264,47 @@ export class Executor {
     return source.isOpen;
   }
 
-  #onResponse(asking: Asking, response: InferenceResponse): void {
+  #onResponse(rowTry: RowTry, response: InferenceResponse): void {
     this.#pumpSoon();
-    if (!this.#left(asking.work.source)) return;
-    const { work, at } = asking;
-    const isCleared = this.#isolation.resolved(asking);
+    if (!this.#left(rowTry.work.source)) return;
+    const { work, at } = rowTry;
+    const isCleared = this.#isolation.resolved(rowTry);
     try {
-      const accept = () => acceptAnswers(asking, response, this.#options.promptSet);
+      const accept = () => acceptAnswers(rowTry, response, this.#options.promptSet);
       work.answered(at, work.attempt.withCare(work.index, accept));
       if (work.isDone) this.#settle(work);
       else if (work.goesOnFrom(at)) this.#begun.unshift(work);
     } catch (error) {
-      this.#onInvalid(asking, response, asSluiceError(error));
+      this.#onInvalid(rowTry, response, asSluiceError(error));
     }
     if (isCleared) this.#noteReturned(work);
   }
 
-  #onInvalid(asking: Asking, response: InferenceResponse, error: SluiceError): void {
-    const { work } = asking;
+  #onInvalid(rowTry: RowTry, response: InferenceResponse, error: SluiceError): void {
+    const { work } = rowTry;
     const invalid = error instanceof InvalidAnswers ? error : undefined;
-    const kept = invalid?.kept ?? asking.kept;
+    const kept = invalid?.kept ?? rowTry.kept;
     // A reused answer was paid for elsewhere.
     if (!response.reused)
-      work.attempt.noteInvalid(work.index, lostUsage(response, asking.kept, kept));
-    if (invalid && this.#askAgain(asking, error)) return;
-    this.#fail({ ...asking, kept }, error, invalid?.text ?? response.answers[0]?.text);
+      work.attempt.noteInvalid(work.index, lostUsage(response, rowTry.kept, kept));
+    if (invalid && this.#tryAgain(rowTry, error)) return;
+    this.#fail({ ...rowTry, kept }, error, invalid?.text ?? response.answers[0]?.text);
   }
 
-  #onError(asking: Asking, thrown: unknown): void {
+  #onError(rowTry: RowTry, thrown: unknown): void {
     this.#pumpSoon();
-    if (!this.#left(asking.work.source)) return;
+    if (!this.#left(rowTry.work.source)) return;
     const error = asSluiceError(thrown);
-    const { work, at } = asking;
+    const { work, at } = rowTry;
     if (error.paid) work.attempt.noteInvalid(work.index, error.paid);
     if (error.scope === "engine") {
       work.forgetTry(at);
-      this.#isolation.fell(asking, error);
+      this.#isolation.fell(rowTry, error);
       if (work.triesOf(at) === 0) work.withdraw();
     } else {
-      const isCleared = this.#isolation.resolved(asking);
+      const isCleared = this.#isolation.resolved(rowTry);
       if (error.scope === "run") this.#options.onFailure(work.attempt, error);
-      else if (!this.#askAgain(asking, error)) this.#fail(asking, error);
+      else if (!this.#tryAgain(rowTry, error)) this.#fail(rowTry, error);
       if (isCleared) this.#noteReturned(work);
     }
   }
@@ -316,27 +316,27 @@ export class Executor {
   }
 
   /** False if the request had all its tries, or another try would change nothing. */
-  #askAgain(asking: Asking, error: SluiceError): boolean {
-    const { work, at } = asking;
-    const after = tryAfter(work.requests[at]!, asking, error, work.triesOf(at), this.#options);
+  #tryAgain(rowTry: RowTry, error: SluiceError): boolean {
+    const { work, at } = rowTry;
+    const after = tryAfter(work.requests[at]!, rowTry, error, work.triesOf(at), this.#options);
     if (!after) return false;
-    const next: Asking = { ...after.next, work, at };
+    const next: RowTry = { ...after.next, work, at };
     if (after.delayMs === 0) this.#again.push(next);
-    else if (!this.#isStopping) this.#askLater(next, after.delayMs);
+    else if (!this.#isStopping) this.#tryLater(next, after.delayMs);
     return true;
   }
 
-  #askLater(asking: Asking, delayMs: number): void {
+  #tryLater(rowTry: RowTry, delayMs: number): void {
     const cancel = this.#options.clock.schedule(delayMs, () => {
       this.#timers.delete(cancel);
-      if (!asking.work.source.isOpen) return;
-      this.#again.push(asking);
+      if (!rowTry.work.source.isOpen) return;
+      this.#again.push(rowTry);
       this.#pump();
     });
     this.#timers.add(cancel);
   }
 
-  #fail({ work, kept }: Asking, error: SluiceError, lastAnswer?: string): void {
+  #fail({ work, kept }: RowTry, error: SluiceError, lastAnswer?: string): void {
     if (kept?.paidTokens) work.attempt.noteInvalid(work.index, usageOf(kept));
     work.failed(error, lastAnswer);
     if (work.isDone) this.#settle(work);
@@ -379,12 +379,12 @@ export class Executor {
 
   #suspectFirstRows(source: RowSource): void {
     const { suspicion } = source.attempt;
-    const rows: Asking[][] = [];
+    const rows: RowTry[][] = [];
     const most = Math.min(suspicion.together, suspicion.rows);
     for (let group = source.takeTogether(); group; group = source.takeTogether()) {
       suspicion.rows -= group.length;
       const work = this.#prepare(source, group);
-      if (work) rows.push(askAll(work, this.#options.promptSet));
+      if (work) rows.push(takeAll(work, this.#options.promptSet));
       if (rows.length >= most || !source.isOpen) break;
     }
     if (source.isExhausted) suspicion.rows = 0;
@@ -394,9 +394,9 @@ export class Executor {
   #pumpIsolated(): void {
     if (this.#inFlight > 0 || this.#isolation.isBusy || this.#isWriting) return;
     if (this.#isolation.unwritten.size > 0) return void this.#writeOutcomes();
-    const group = this.#isolation.nextGroup((askings, error) => this.#giveUp(askings, error));
+    const group = this.#isolation.nextGroup((rowTries, error) => this.#giveUp(rowTries, error));
     if (!group) return;
-    void this.#askGroup(group);
+    void this.#sendGroup(group);
   }
 
   async #writeOutcomes(): Promise<void> {
@@ -408,7 +408,7 @@ export class Executor {
     this.#pump();
   }
 
-  async #askGroup(group: Asking[]): Promise<void> {
+  async #sendGroup(group: RowTry[]): Promise<void> {
     const attempts = new Set(group.map(({ work }) => work.attempt));
     for (const attempt of attempts) {
       const works = new Set(
@@ -424,18 +424,18 @@ export class Executor {
         this.#options.onFailure(attempt, asSluiceError(error));
       }
     }
-    for (const asking of group) {
-      if (asking.work.source.isOpen && !this.#isStopping) this.#ask(asking);
-      else this.#isolation.resolved(asking);
+    for (const rowTry of group) {
+      if (rowTry.work.source.isOpen && !this.#isStopping) this.#send(rowTry);
+      else this.#isolation.resolved(rowTry);
     }
     this.#pump();
   }
 
-  #giveUp(askings: readonly Asking[], error: SluiceError): void {
-    for (const { work, at } of askings) {
+  #giveUp(rowTries: readonly RowTry[], error: SluiceError): void {
+    for (const { work, at } of rowTries) {
       if (work.triesOf(at) > 0) work.failed(error);
       else work.failure ??= error;
     }
-    if (askings[0]?.work.isDone) this.#settle(askings[0].work);
+    if (rowTries[0]?.work.isDone) this.#settle(rowTries[0].work);
   }
 }

@@ -6,21 +6,21 @@ import type { RowWork } from "./row-work.ts";
 import type { Try } from "./tries.ts";
 
 /**
- * One request of one row: `at` is its number in the row. After a wrong answer, `request` is the one
- * that `tryAfter` made.
+ * One try of a row's request: `at` is the request's number in the row. After a wrong answer,
+ * `request` is the one that `tryAfter` made.
  */
-export interface Asking extends Try {
+export interface RowTry extends Try {
   work: RowWork;
   at: number;
 }
 
 /** All requests of a row that can be sent now. */
-export function askAll(work: RowWork, promptSet: PromptSet): Asking[] {
-  const askings: Asking[] = [];
+export function takeAll(work: RowWork, promptSet: PromptSet): RowTry[] {
+  const rowTries: RowTry[] = [];
   for (let at = work.takeNext(); at !== undefined; at = work.takeNext()) {
-    askings.push({ work, at, request: work.ready(at, promptSet) });
+    rowTries.push({ work, at, request: work.ready(at, promptSet) });
   }
-  return askings;
+  return rowTries;
 }
 
 /** Deaths that make progress: each halves the suspects until one is alone. */
@@ -37,11 +37,11 @@ export function leadingDeaths(suspects: number): number {
  * hands them to the next attempt, and `attempt/suspects.ts` halves them there.
  */
 export class Isolation {
-  #groups: Asking[][] = [];
-  #fallen: Asking[] = [];
+  #groups: RowTry[][] = [];
+  #fallen: RowTry[] = [];
   #lastDeath: SluiceError | undefined;
   /** Rows of the present group that did not come back yet. */
-  #unresolved = new Set<Asking>();
+  #unresolved = new Set<RowTry>();
   /** Attempts whose journals may not have the outcomes of the present group yet. */
   #unwritten = new Set<TaskAttempt>();
 
@@ -68,33 +68,33 @@ export class Isolation {
   }
 
   /** Suspected rows to send, `together` at once. */
-  suspect(rows: readonly Asking[][], together: number): void {
+  suspect(rows: readonly RowTry[][], together: number): void {
     for (let at = 0; at < rows.length; at += together) {
       this.#groups.push(rows.slice(at, at + together).flat());
     }
   }
 
   /** Records a request in flight at the engine's death by `error`. */
-  fell(asking: Asking, error: SluiceError): void {
+  fell(rowTry: RowTry, error: SluiceError): void {
     this.#lastDeath = error;
-    this.#fallen.push(asking);
-    this.#unresolved.delete(asking);
+    this.#fallen.push(rowTry);
+    this.#unresolved.delete(rowTry);
   }
 
   /**
    * Records that a request came back in any other way.
    * @returns true if that clears its row in the present group of suspects.
    */
-  resolved(asking: Asking): boolean {
-    if (!this.#unresolved.delete(asking)) return false;
-    return [...this.#unresolved, ...this.#fallen].every(({ work }) => work !== asking.work);
+  resolved(rowTry: RowTry): boolean {
+    if (!this.#unresolved.delete(rowTry)) return false;
+    return [...this.#unresolved, ...this.#fallen].every(({ work }) => work !== rowTry.work);
   }
 
   /**
    * When the engine has no request: the next group to send, if any. Passes rows that are given up
    * to `giveUp`.
    */
-  nextGroup(giveUp: (askings: Asking[], error: SluiceError) => void): Asking[] | undefined {
+  nextGroup(giveUp: (rowTries: RowTry[], error: SluiceError) => void): RowTry[] | undefined {
     this.#regroup(giveUp);
     const group = this.#groups.shift();
     this.#unresolved = new Set(group);
@@ -104,7 +104,7 @@ export class Isolation {
 
   /** Forgets the rows of an attempt that was given up; the rest of its group continues. */
   forget(attempt: TaskAttempt): void {
-    const others = (askings: Asking[]) => askings.filter(({ work }) => work.attempt !== attempt);
+    const others = (rowTries: RowTry[]) => rowTries.filter(({ work }) => work.attempt !== attempt);
     this.#groups = this.#groups.map(others).filter((group) => group.length > 0);
     this.#fallen = others(this.#fallen);
     this.#unresolved = new Set(others([...this.#unresolved]));
@@ -118,7 +118,7 @@ export class Isolation {
     this.#unwritten.clear();
   }
 
-  #regroup(giveUp: (askings: Asking[], error: SluiceError) => void): void {
+  #regroup(giveUp: (rowTries: RowTry[], error: SluiceError) => void): void {
     const fallen = this.#fallen;
     if (fallen.length === 0) return;
     this.#fallen = [];

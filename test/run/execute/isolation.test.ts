@@ -1,33 +1,33 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
-import { type Asking, Isolation } from "../../../src/run/execute/isolation.ts";
+import { Isolation, type RowTry } from "../../../src/run/execute/isolation.ts";
 import type { RowWork } from "../../../src/run/execute/row-work.ts";
 
 /** A row as far as the isolation looks at it, with its requests. */
-function row(index: number, requests = 1): Asking[] {
+function row(index: number, requests = 1): RowTry[] {
   const work = { index, kills: 0, attempt: {} } as RowWork;
   return Array.from({ length: requests }, (_, at) => ({ work, at, request: {} as never }));
 }
 
 const died = new SluiceError("ENGINE_DIED", "exit code 3");
 
-const rowsOf = (group: readonly Asking[] | undefined) => group?.map(({ work }) => work.index);
+const rowsOf = (group: readonly RowTry[] | undefined) => group?.map(({ work }) => work.index);
 
 /** Asks group after group until all is settled; groups with one of `killers` die. */
 function search(isolation: Isolation, killers: readonly number[]) {
   const groups: number[][] = [];
   const givenUp: number[] = [];
   while (isolation.isActive) {
-    const group = isolation.nextGroup(([asking], error) => {
-      givenUp.push(asking!.work.index);
+    const group = isolation.nextGroup(([rowTry], error) => {
+      givenUp.push(rowTry!.work.index);
       expect(error.code).toBe("ROW_KILLS_ENGINE");
       expect(error.message).toContain("exit code 3");
     });
     if (!group) continue;
     groups.push(group.map(({ work }) => work.index));
     const dies = group.some(({ work }) => killers.includes(work.index));
-    for (const asking of group) dies ? isolation.fell(asking, died) : isolation.resolved(asking);
+    for (const rowTry of group) dies ? isolation.fell(rowTry, died) : isolation.resolved(rowTry);
   }
   return { groups, givenUp };
 }
@@ -57,7 +57,7 @@ describe("Isolation", () => {
 
   it("keeps the requests of a row together", () => {
     const isolation = new Isolation();
-    for (const asking of [...row(0, 3), ...row(1, 2)]) isolation.fell(asking, died);
+    for (const rowTry of [...row(0, 3), ...row(1, 2)]) isolation.fell(rowTry, died);
     const { groups, givenUp } = search(isolation, [0]);
     expect(groups).toEqual([
       [0, 0, 0],
@@ -98,7 +98,7 @@ describe("Isolation", () => {
   it("forgets rows that fell and were not asked again", () => {
     const isolation = new Isolation();
     const [mine, other] = [row(0), row(1)];
-    for (const [asking] of [mine, other]) isolation.fell(asking!, died);
+    for (const [rowTry] of [mine, other]) isolation.fell(rowTry!, died);
     isolation.forget(mine[0]!.work.attempt);
     expect(search(isolation, [])).toEqual({ groups: [[1]], givenUp: [] });
   });
