@@ -7,13 +7,13 @@ import type { Random } from "../../foundation/random.ts";
 /** Why the endpoint as a whole cannot be used now. */
 export interface EndpointFailure {
   message: string;
-  /** How long it asked to be left alone. */
+  /** The wait that it demands (Retry-After). */
   retryAfterMs?: number;
 }
 
 /** The sender of the endpoint's requests. */
 export interface BreakerListener {
-  /** One request may be sent as the probe; it must end with `succeed`, `fail` or `abandon`. */
+  /** One request may be sent as the probe; it must end with `reached`, `fail` or `abandon`. */
   onProbeDue(): void;
   /** The endpoint answers again: all requests may be sent. */
   onOpen(): void;
@@ -39,8 +39,8 @@ interface BreakerOptions extends BreakerListener {
 }
 
 /**
- * Pauses a whole endpoint when it asks for it (429) or cannot be reached, instead of letting every
- * row find out alone. After a growing wait (full jitter, at least Retry-After), one request is
+ * Pauses a whole endpoint that asks for a pause (429) or cannot be reached, so that not every row
+ * has to find out alone. After a growing wait (full jitter, at least Retry-After), one request is
  * sent as a probe; after any reply of the endpoint, all others follow.
  *
  * A request with an `EndpointFailure` is sent again after the pause, at no cost of a try.
@@ -95,16 +95,16 @@ export class EndpointBreaker {
     const nowMs = this.#options.clock.monotonic();
     this.#downSinceMs ??= nowMs;
     this.#lastFailure = failure.message;
-    const { retryAfterMs: askedWaitMs = 0 } = failure;
+    const { retryAfterMs: demandedMs = 0 } = failure;
     if (this.#state !== "open" && !isProbe) {
-      this.#prolong(Math.min(nowMs + askedWaitMs, this.#deadlineMs()));
+      this.#prolong(Math.min(nowMs + demandedMs, this.#deadlineMs()));
       return undefined;
     }
     const deadlineMs = this.#deadlineMs();
     if (nowMs >= deadlineMs) return this.#giveUp();
     this.#failures++;
     // The last probe comes before the time is over, whatever wait one refused request was given.
-    const waitMs = Math.max(backoffMs(this.#failures, this.#options.random), askedWaitMs);
+    const waitMs = Math.max(backoffMs(this.#failures, this.#options.random), demandedMs);
     this.#pause(nowMs, Math.min(nowMs + waitMs, deadlineMs));
     return undefined;
   }

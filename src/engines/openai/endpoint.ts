@@ -160,7 +160,7 @@ export class Endpoint implements RoutedEndpoint {
    *
    * @throws the signal's reason.
    */
-  ask<T extends { usage: Usage }>(
+  send<T extends { usage: Usage }>(
     call: Call<T>,
     lease: Lease,
     signal: AbortSignal,

@@ -9,12 +9,12 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Batched, batched } from "../batching/batched.ts";
 import type { Engine, EngineContext } from "../engine.ts";
-import { Asker } from "./asker.ts";
 import { EndpointPool } from "./endpoint-pool.ts";
 import { GenerationCall } from "./generation-call.ts";
 import { imageAddress } from "./image.ts";
 import type { OpenaiModelOptions } from "./options.ts";
 import { bodyFields, RequestWriter } from "./request-body.ts";
+import { RequestSender } from "./request-sender.ts";
 import { PrefixKeys } from "./routing/prefix-keys.ts";
 import { withStructureHint } from "./structured-output.ts";
 import { transcriptionCall } from "./transcription.ts";
@@ -47,7 +47,7 @@ class OpenaiEngine implements Engine {
   readonly #options: OpenaiModelOptions;
   readonly #context: EngineContext;
   readonly #pool: EndpointPool;
-  readonly #asker: Asker;
+  readonly #sender: RequestSender;
   readonly #prefixKeys: PrefixKeys | undefined;
   readonly #writers: Readonly<Record<"itself" | "compatible", RequestWriter>>;
   /** Made for the first embedding request. */
@@ -59,7 +59,7 @@ class OpenaiEngine implements Engine {
     this.#options = options;
     this.#context = context;
     this.#pool = new EndpointPool(options, context);
-    this.#asker = new Asker(this.#pool);
+    this.#sender = new RequestSender(this.#pool);
     this.#prefixKeys = this.#pool.hasSeveral ? new PrefixKeys() : undefined;
     const extraBody = options.extraBody as JsonObject | undefined;
     const writer = (isItself: boolean) =>
@@ -86,16 +86,16 @@ class OpenaiEngine implements Engine {
   ): Promise<InferenceResponse> {
     this.#checkWords(request);
     const { clock } = this.#context;
-    const askedMs = clock.monotonic();
+    const startMs = clock.monotonic();
     const { answers, usage } = await this.#answer(request, signal, onDelta);
     this.#checkContext(usage.promptTokens);
-    return { answers, usage, seconds: (clock.monotonic() - askedMs) / 1000 };
+    return { answers, usage, seconds: (clock.monotonic() - startMs) / 1000 };
   }
 
   async close(): Promise<void> {
     if (this.#closedBy) return;
     this.#closedBy = new SluiceError("ENGINE_DIED", "it was closed");
-    this.#asker.close(this.#closedBy);
+    this.#sender.close(this.#closedBy);
     await this.#pool.close(this.#closedBy);
     await this.#vectors?.close();
   }
@@ -121,7 +121,7 @@ class OpenaiEngine implements Engine {
   ): Promise<Answered> {
     const key = this.#prefixKeys?.keyOf(request);
     const call = new GenerationCall(request, key, this.#writerFor, image, onDelta);
-    const answer = this.#asker.ask(call, request, signal);
+    const answer = this.#sender.send(call, request, signal);
     return request.structure || request.slottedLine ? this.#hinted(answer, request) : answer;
   }
 
@@ -138,7 +138,7 @@ class OpenaiEngine implements Engine {
     const { name, extraBody } = this.#options;
     const fields = { model: name, ...extraBody } as JsonObject;
     const call = await transcriptionCall(request, fields, this.#context.random);
-    return this.#asker.ask(call, request, signal);
+    return this.#sender.send(call, request, signal);
   }
 
   readonly #writerFor = (isOpenaiItself: boolean): RequestWriter =>
@@ -154,7 +154,7 @@ class OpenaiEngine implements Engine {
     const { maxBatchRows = limits.defaultEmbeddedTexts } = this.#options;
     const fields = bodyFields(name, extraBody as JsonObject | undefined);
     const atOnce = (maxInFlight ?? defaultEmbeddingRequests) * this.#pool.left.length;
-    const models = Array.from({ length: atOnce }, () => new EmbeddingModel(this.#asker, fields));
+    const models = Array.from({ length: atOnce }, () => new EmbeddingModel(this.#sender, fields));
     return batched(models, { maxBatchRows }, this.#context);
   }
 

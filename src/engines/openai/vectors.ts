@@ -8,9 +8,9 @@ import {
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json } from "../../foundation/json.ts";
 import type { BatchModel } from "../batching/batched.ts";
-import type { Asker } from "./asker.ts";
 import type { Call } from "./call.ts";
 import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
+import type { RequestSender } from "./request-sender.ts";
 import type { HttpReply } from "./transport.ts";
 
 /** A text to embed. */
@@ -24,12 +24,12 @@ type Embedded = Omit<InferenceResponse, "seconds">;
  * is found by halving; other failures belong to each text.
  */
 export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
-  readonly #asker: Asker;
+  readonly #sender: RequestSender;
   readonly #fields: string;
 
   /** @param fields JSON of the other members of each body. */
-  constructor(asker: Asker, fields: string) {
-    this.#asker = asker;
+  constructor(sender: RequestSender, fields: string) {
+    this.#sender = sender;
     this.#fields = fields;
   }
 
@@ -43,7 +43,7 @@ export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
       read: (reply, redact) => readVectors(reply, texts.length, redact),
     };
     try {
-      const { vectors, usage } = await this.#asker.ask(call, batch, signal);
+      const { vectors, usage } = await this.#sender.send(call, batch, signal);
       return withUsage(vectors, texts, usage);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.scope !== "row" || !error.retryable) throw error;

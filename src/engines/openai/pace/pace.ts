@@ -76,8 +76,8 @@ export function openPace(options: PaceOptions): Pace {
   return new EndpointPace(options);
 }
 
-/** After this number of refusals in a row, no request counts as answered, whatever is in flight. */
-const leastRow = 2;
+/** While others are in flight, fewer refusals in a row do not mean that nothing is answered. */
+const minRefusals = 2;
 
 class EndpointPace implements Pace {
   readonly #options: PaceOptions;
@@ -100,8 +100,8 @@ class EndpointPace implements Pace {
   /** Refusals since the last answer, of requests that were sent after the first of them. */
   #refusedInARow = 0;
   #rowFrom: number | undefined;
-  /** Until when refusals since the last answer ask for no more. */
-  #askedUntilMs = 0;
+  /** The end of the waits that refusals since the last answer demand. */
+  #demandedUntilMs = 0;
   /** Times in a row without any answer. */
   #silences = 0;
 
@@ -131,7 +131,7 @@ class EndpointPace implements Pace {
   get isAnswering(): boolean {
     if (this.#hasAnswered) return true;
     const others = this.#inFlight - 1;
-    return others > 0 && this.#refusedInARow < Math.max(leastRow, others);
+    return others > 0 && this.#refusedInARow < Math.max(minRefusals, others);
   }
 
   get choices(): Readonly<Record<string, Json>> {
@@ -225,16 +225,16 @@ class EndpointPace implements Pace {
     this.#ceiling.refused(sent, this.#sent, nowMs);
     this.#finder?.cap(this.#ceiling.ceiling);
     // Several workers get the same wait, and should not come back together.
-    const askedMs = retryAfterMs * (1 + 0.1 * random.next());
-    const askedBefore = this.#hasAnswered ? 0 : this.#askedUntilMs;
-    this.#askedUntilMs = Math.max(askedBefore, nowMs + askedMs);
+    const demandedMs = retryAfterMs * (1 + 0.1 * random.next());
+    const demandedBefore = this.#hasAnswered ? 0 : this.#demandedUntilMs;
+    this.#demandedUntilMs = Math.max(demandedBefore, nowMs + demandedMs);
     this.#hasAnswered = false;
     if (this.#rowFrom === undefined) this.#rowFrom = this.#sent;
     else if (sent.number >= this.#rowFrom) this.#refusedInARow++;
     if (isAnswering) return;
     const ownMs = this.#silences > 0 ? backoffMs(this.#silences, random) : 0;
     this.#silences++;
-    const untilMs = Math.max(this.#askedUntilMs, nowMs + ownMs);
+    const untilMs = Math.max(this.#demandedUntilMs, nowMs + ownMs);
     if (untilMs > nowMs) this.#release.pause(untilMs, this.#inFlight);
   }
 

@@ -8,7 +8,7 @@ import type { EndpointPool, Wish } from "./endpoint-pool.ts";
  * Sends a request to one endpoint after the other until there is an answer, or a failure of the
  * request itself.
  */
-export class Asker {
+export class RequestSender {
   readonly #pool: EndpointPool;
   /** The endpoints on which repeatable requests failed, by their subject. */
   readonly #failedAt = new WeakMap<object, Set<Endpoint>>();
@@ -25,7 +25,7 @@ export class Asker {
    *   which it did not fail, if there is one.
    * @throws SluiceError of the request, or one that ends the run; the signal's reason.
    */
-  async ask<T extends { usage: Usage }>(
+  async send<T extends { usage: Usage }>(
     call: Call<T>,
     subject: object,
     signal: AbortSignal,
@@ -41,7 +41,7 @@ export class Asker {
       // After part of one answer was reported, another one cannot follow.
       if (call.hasTold) throw new SluiceError("CONNECTION_LOST", "in the middle of an answer");
       const lease = this.#pool.tryTake(wish) ?? (await this.#pool.take(wish, signal));
-      const outcome = await lease.endpoint.ask(call, lease, signal);
+      const outcome = await lease.endpoint.send(call, lease, signal);
       if (outcome.of === "answer") return outcome.value;
       if (outcome.of === "endpoint") {
         if (outcome.down) throw outcome.down;
