@@ -5,7 +5,7 @@ import { silentLogger } from "../src/foundation/logger.ts";
 import { locateRun } from "../src/run/directory/locate.ts";
 import type { WorkerHandle } from "../src/run/dispatch/dispatch.ts";
 import type { ToWorker } from "../src/run/worker/protocol.ts";
-import { workerInside } from "../src/run/worker/serve.ts";
+import { workerInside } from "../src/run/worker/run-worker.ts";
 
 // Stands where the bridge to a Ray cluster stands, so that the coordinator is measured alone: a
 // cluster of many small nodes, each with a real worker, all of them in this process.

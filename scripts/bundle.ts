@@ -77,11 +77,11 @@ const runRoots = [
   "engines/prepare-engine",
   "run/job/load",
   "run/run-job",
-  "run/worker/serve",
+  "run/worker/run-worker",
 ];
 
 /** What of it a worker imports. It gets a job that was checked: it needs no schema of jobs. */
-const workerRoots = ["cli/commands/worker", "run/worker/serve"];
+const workerRoots = ["cli/commands/worker", "run/worker/run-worker"];
 
 /**
  * A file costs a start 0.4 ms and more, and a run starts at least two processes, which read some

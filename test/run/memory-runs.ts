@@ -23,7 +23,7 @@ import { type RunJobOptions, type RunResult, runJob } from "../../src/run/run-jo
 import { type Damage, verifyRun } from "../../src/run/seal/verify.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
-import { serveWorker } from "../../src/run/worker/serve.ts";
+import { runWorker } from "../../src/run/worker/run-worker.ts";
 import { type VirtualClock, virtualClock } from "../fakes/virtual-clock.ts";
 import { nothingPrepared } from "./dispatching.ts";
 import { linesOf, pathsOf } from "./run-fixture.ts";
@@ -223,6 +223,6 @@ function workerOf(
   };
   const location = locateRun(directory);
   const serving = { location, generation, dependencies, engineContext, channel: far };
-  const ended = serveWorker({ ...serving, openEngine: async () => engine });
+  const ended = runWorker({ ...serving, openEngine: async () => engine });
   return { channel: near, kill: () => near.close(), ended: ended.then(() => "it left") };
 }

@@ -26,7 +26,7 @@ import { runRetry } from "../../src/run/retry/run-retry.ts";
 import { type RunResult, runJob } from "../../src/run/run-job.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
-import { serveWorker } from "../../src/run/worker/serve.ts";
+import { runWorker } from "../../src/run/worker/run-worker.ts";
 import { nothingPrepared } from "./dispatching.ts";
 
 /** A process that lives as long as its name is not among the dead. */
@@ -80,7 +80,7 @@ function workerInside(
 ): WorkerHandle {
   const [near, far] = channelPair<ToWorker, FromWorker>();
   const { clock, random, logger } = dependencies;
-  const ended = serveWorker({
+  const ended = runWorker({
     location,
     generation,
     dependencies,

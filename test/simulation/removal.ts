@@ -1,6 +1,6 @@
 import { workerPrefix } from "../../src/run/directory/layout.ts";
 import { readJson } from "../../src/run/directory/records.ts";
-import type { WorkerRecord } from "../../src/run/worker/serve.ts";
+import type { WorkerRecord } from "../../src/run/worker/run-worker.ts";
 import type { World } from "./world.ts";
 
 /** Reports workers of a scheduler whose run is taken away while they say that they are at work. */

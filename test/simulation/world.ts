@@ -15,7 +15,7 @@ import type { WorkerHandle } from "../../src/run/dispatch/dispatch.ts";
 import type { Plan } from "../../src/run/plan/plan.ts";
 import { readSeals, type Seals } from "../../src/run/seal/seals.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
-import { serveWorker } from "../../src/run/worker/serve.ts";
+import { runWorker } from "../../src/run/worker/run-worker.ts";
 import { faultyStorage } from "../fakes/faulty-storage.ts";
 import { SimulatedProcess } from "../fakes/simulated-process.ts";
 import { type VirtualClock, virtualClock } from "../fakes/virtual-clock.ts";
@@ -165,7 +165,7 @@ export class World {
     const actor = this.newActor(parent.host, "worker", parent);
     const [near, far] = channelPair<ToWorker, FromWorker>();
     const channel = actor.process.guard(far);
-    const left = ends(actor, serveWorker({ ...this.servingOf(actor), generation, channel }));
+    const left = ends(actor, runWorker({ ...this.servingOf(actor), generation, channel }));
     const lost = new Promise<void>((resolve) => {
       actor.lose = resolve;
     });

@@ -6,7 +6,7 @@ import { lazily } from "../../foundation/lazily.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Backend } from "../../run/dispatch/backend.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
-import type { ServeOptions } from "../../run/worker/serve.ts";
+import type { RunWorkerOptions } from "../../run/worker/run-worker.ts";
 import type { BackendContext, OpenBackend } from "../context.ts";
 import { engineSteps } from "./engine-steps.ts";
 import type { LocalBackendOptions, Machine } from "./local.ts";
@@ -45,7 +45,7 @@ export function openLocal(context: BackendContext): OpenBackend {
  */
 export function openInside(
   context: BackendContext,
-  contextOf: (job: JobSpec) => Pick<ServeOptions, "dependencies" | "engineContext">,
+  contextOf: (job: JobSpec) => Pick<RunWorkerOptions, "dependencies" | "engineContext">,
 ): OpenBackend {
   const { groupsFor } = openWorkers(context);
   const backend = pool(context, {
@@ -56,7 +56,7 @@ export function openInside(
     },
     async startWorker(location, job, generation) {
       const [{ workerInside }, { locateRun }] = await Promise.all([
-        import("../../run/worker/serve.ts"),
+        import("../../run/worker/run-worker.ts"),
         import("../../run/directory/locate.ts"),
       ]);
       return workerInside({ location: locateRun(location), generation, ...contextOf(job) });

@@ -12,7 +12,7 @@ import { locateRun } from "../../run/directory/locate.ts";
 import type { Preparation } from "../../run/dispatch/backend.ts";
 import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 import { untilRunOpen } from "../../run/worker/run-open.ts";
-import type { ServeOptions } from "../../run/worker/serve.ts";
+import type { RunWorkerOptions } from "../../run/worker/run-worker.ts";
 import type { CliIo } from "../io.ts";
 import { outputOf, runArgument } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -67,7 +67,7 @@ async function work(run: string | undefined, options: WorkerOptions, io: CliIo):
 }
 
 async function join(
-  serving: Omit<ServeOptions, "channel">,
+  serving: Omit<RunWorkerOptions, "channel">,
   options: WorkerOptions,
   io: CliIo,
 ): Promise<void> {
@@ -108,7 +108,7 @@ async function join(
 }
 
 /** Fetches on this machine what an engine needs, once for all workers here. */
-async function preparer(io: CliIo, logger: Logger): Promise<ServeOptions["prepare"]> {
+async function preparer(io: CliIo, logger: Logger): Promise<RunWorkerOptions["prepare"]> {
   const [{ engineSteps }, { backendContext }] = await Promise.all([
     import("../../backends/registry.ts"),
     import("../../api/backend-context.ts"),
@@ -145,25 +145,25 @@ function leaveWith(error: SluiceError | undefined, io: CliIo): void {
 async function workOverStdio(
   output: string | undefined,
   options: WorkerOptions,
-  at: Pick<ServeOptions, "dependencies" | "engineContext" | "prepare">,
+  at: Pick<RunWorkerOptions, "dependencies" | "engineContext" | "prepare">,
   io: CliIo,
 ): Promise<void> {
   // Ctrl-C reaches the whole group; the coordinator tells its workers what to do.
   const ignore = io.onSignal((signal) => {
     if (signal !== "SIGINT") io.stdin.destroy();
   });
-  const { serveWorker } = await import("../../run/worker/serve.ts");
+  const { runWorker } = await import("../../run/worker/run-worker.ts");
   const channel = jsonLinesChannel<FromWorker, ToWorker>(io.stdin, io.stdout);
   try {
     if (output !== undefined) {
       const place = placeOf(output, Number(options.generation));
-      leaveWith(await serveWorker({ ...at, ...place, channel }), io);
+      leaveWith(await runWorker({ ...at, ...place, channel }), io);
     } else {
       const opened = await untilRunOpen(channel);
       if (opened) {
         const { location, generation } = opened.run;
         const place = placeOf(absoluteLocation(io.workingDirectory, location), generation);
-        leaveWith(await serveWorker({ ...at, ...place, channel: opened.rest }), io);
+        leaveWith(await runWorker({ ...at, ...place, channel: opened.rest }), io);
       }
     }
   } finally {

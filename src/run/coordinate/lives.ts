@@ -3,7 +3,7 @@ import { type Clock, sleep } from "../../foundation/clock.ts";
 import { limits } from "../../foundation/limits.ts";
 import { coordinatorPaths, coordinatorPrefix, workerPrefix } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
-import type { WorkerRecord } from "../worker/serve.ts";
+import type { WorkerRecord } from "../worker/run-worker.ts";
 import { type CoordinatorRecord, leadingCoordinator } from "./coordinator.ts";
 import { menderLeft } from "./menders.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";

@@ -5,13 +5,13 @@ import { runContext } from "../dependencies.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import { readPlan } from "../plan/plan.ts";
 import type { RunEvent } from "../status/events.ts";
-import type { ServeOptions } from "../worker/serve.ts";
+import type { RunWorkerOptions } from "../worker/run-worker.ts";
 import { committedTasks } from "./commits.ts";
 import type { Manifest } from "./manifest.ts";
 import { completeSeal } from "./publish-seal.ts";
 import { sealRun } from "./seal.ts";
 
-type SealTarget = Pick<ServeOptions, "location" | "dependencies" | "generation">;
+type SealTarget = Pick<RunWorkerOptions, "location" | "dependencies" | "generation">;
 
 /**
  * Seals a run with this process as its leader, so that two finishing processes do not both write.

@@ -22,7 +22,7 @@ import { committedTasks } from "../seal/commits.ts";
 import { sealIfComplete } from "../seal/seal-as-leader.ts";
 import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
-import { presentPlan, type ServeOptions, workerInside } from "./serve.ts";
+import { presentPlan, type RunWorkerOptions, workerInside } from "./run-worker.ts";
 
 /** Least time between two counts of the failed rows of other workers. */
 const elsewhereLookIntervalMs = 10_000;
@@ -66,7 +66,7 @@ export interface JoinOptions extends JoinedTasks {
  * @throws SluiceError the cause of a stop; `UNSUPPORTED` for a store without conditional writes.
  */
 export async function joinRun(
-  serving: Omit<ServeOptions, "channel">,
+  serving: Omit<RunWorkerOptions, "channel">,
   options: JoinOptions,
 ): Promise<boolean> {
   const { location, generation, dependencies } = serving;
@@ -115,7 +115,7 @@ export async function joinRun(
 
 /** Each joining worker writes its events to its own file. */
 function openEvents(
-  { dependencies: { clock } }: Omit<ServeOptions, "channel">,
+  { dependencies: { clock } }: Omit<RunWorkerOptions, "channel">,
   storage: Storage,
   writer: string,
   { onEvent, logger }: JoinOptions,
@@ -131,7 +131,7 @@ interface JoinedRun {
 }
 
 async function dispatch(
-  serving: Omit<ServeOptions, "channel">,
+  serving: Omit<RunWorkerOptions, "channel">,
   { storage, plan, own, claims }: JoinedRun,
   budget: Awaited<ReturnType<typeof openBudget>>,
   options: JoinOptions,

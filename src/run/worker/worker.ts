@@ -15,6 +15,7 @@ import type { KeptPrompts } from "../kept/kept-prompts.ts";
 import { TaskTable } from "../plan/plan.ts";
 import { inPrefixOrder } from "../plan/prefix-order.ts";
 import type { RunContext } from "../run-context.ts";
+import type { TaskOutcome } from "../status/events.ts";
 import { type FromWorker, protocolVersion, type ToWorker } from "./protocol.ts";
 
 export interface WorkerOptions {
@@ -50,7 +51,7 @@ export class Worker {
   /** Kinds of unknown messages. */
   readonly #unknown = new Set<string>();
   #cancelProgress: (() => void) | undefined;
-  /** Takes back the end of the time for requests in flight. */
+  /** Cancels the timer that closes the engine after the grace period. */
   #cancelGrace: (() => void) | undefined;
   #isStopping = false;
   /** Every request has ended. */
@@ -252,11 +253,7 @@ export class Worker {
     );
   }
 
-  #sendEnd(
-    task: number,
-    open: OpenTask,
-    outcome: "committed" | "already-committed" | "failed" | "canceled",
-  ): void {
+  #sendEnd(task: number, open: OpenTask, outcome: TaskOutcome): void {
     this.#send({
       type: "task-end",
       task,

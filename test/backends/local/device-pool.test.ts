@@ -14,7 +14,7 @@ import { type JobInput, type JobSpec, jobSchema } from "../../../src/run/job/sch
 import { runJob } from "../../../src/run/run-job.ts";
 import { StatusReader } from "../../../src/run/status/status.ts";
 import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
-import { type ServeOptions, serveWorker } from "../../../src/run/worker/serve.ts";
+import { type RunWorkerOptions, runWorker } from "../../../src/run/worker/run-worker.ts";
 import { engineContext } from "../../engines/engine-context.ts";
 import { standInDriver, threeGpus } from "../../engines/stand-in-driver.ts";
 import { nothingPrepared } from "../../run/dispatching.ts";
@@ -137,7 +137,7 @@ describe("DevicePool", () => {
 type Opened = Record<string, string | undefined>[];
 
 /** The fake engine, with the word of a GPU; it answers once all three workers have theirs. */
-function gpuEngine(opened: Opened): NonNullable<ServeOptions["openEngine"]> {
+function gpuEngine(opened: Opened): NonNullable<RunWorkerOptions["openEngine"]> {
   const all = Promise.withResolvers<void>();
   return async (model, context) => {
     expect(model).toMatchObject({ engine: "llama", threads: 2 });
@@ -170,7 +170,7 @@ function gpuBackend(pool: DevicePool, started: Opened, opened: Opened) {
       const dependencies = dependenciesOf({ random: seededRandom(started.length) });
       const context = engineContext({ environment });
       const at = { location: locateRun(directory), generation, dependencies };
-      const served = serveWorker({ ...at, engineContext: context, channel: far, openEngine });
+      const served = runWorker({ ...at, engineContext: context, channel: far, openEngine });
       return { channel: near, kill, ended: served.then(() => "it left") };
     },
   });

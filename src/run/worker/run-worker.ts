@@ -31,7 +31,7 @@ import type { RunContext } from "../run-context.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { Worker } from "./worker.ts";
 
-export interface ServeOptions {
+export interface RunWorkerOptions {
   location: RunLocation;
   generation: number;
   dependencies: RunDependencies;
@@ -65,19 +65,19 @@ export interface WorkerRecord extends ProcessIdentity {
  * @returns that error, or `PROTOCOL` if a line of the channel was not a message; undefined if it
  *   left in order.
  */
-export async function serveWorker(options: ServeOptions): Promise<SluiceError | undefined> {
+export async function runWorker(options: RunWorkerOptions): Promise<SluiceError | undefined> {
   const { channel, dependencies, engineContext } = options;
   try {
     const context = await openContext(options);
     const { job } = context.plan;
     await prepareMachine(options, job);
-    const asked = promptSetOf(job, context.plan.seed);
+    const jobPrompts = promptSetOf(job, context.plan.seed);
     const opened = redacting(
       await openedEngine(options, context),
       redactor(engineContext.environment),
     );
-    const prompts = keptPrompts(context, dependencies, asked, opened);
-    const promptSet = prompts?.promptSet ?? asked;
+    const prompts = keptPrompts(context, dependencies, jobPrompts, opened);
+    const promptSet = prompts?.promptSet ?? jobPrompts;
     const engine = await reusingEngine(opened, promptSet, context, dependencies);
     const { pid } = dependencies.processes.self();
     const worker = new Worker({ context, engine, promptSet, prompts, channel, pid });
@@ -104,15 +104,15 @@ export async function serveWorker(options: ServeOptions): Promise<SluiceError | 
  * A worker in this process, at the end of a channel. It talks to its coordinator like any other,
  * but cannot die alone.
  */
-export function workerInside(serving: Omit<ServeOptions, "channel">): WorkerHandle {
+export function workerInside(serving: Omit<RunWorkerOptions, "channel">): WorkerHandle {
   const [near, far] = channelPair<ToWorker, FromWorker>();
-  const ended = serveWorker({ ...serving, channel: far }).then(() => "it left");
+  const ended = runWorker({ ...serving, channel: far }).then(() => "it left");
   return { channel: near, kill: () => near.close(), ended };
 }
 
 /** Says that the worker lives meanwhile: its coordinator waits only so long for a silent one. */
 async function prepareMachine(
-  { prepare, channel, dependencies: { clock } }: ServeOptions,
+  { prepare, channel, dependencies: { clock } }: RunWorkerOptions,
   job: JobSpec,
 ): Promise<void> {
   if (!prepare) return;
@@ -133,7 +133,7 @@ async function prepareMachine(
 }
 
 async function openedEngine(
-  { openEngine: open = openEngine, engineContext, dependencies }: ServeOptions,
+  { openEngine: open = openEngine, engineContext, dependencies }: RunWorkerOptions,
   context: RunContext,
 ): Promise<Engine> {
   const { job, seed } = context.plan;
@@ -191,7 +191,7 @@ async function openContext({
   location,
   generation,
   dependencies,
-}: ServeOptions): Promise<RunContext> {
+}: RunWorkerOptions): Promise<RunContext> {
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await presentPlan(storage, generation);
   const worker = sortableId(dependencies.clock, dependencies.random);
