@@ -88,13 +88,13 @@ export function compilePromptSet(spec: PromptSetSpec): PromptSet {
   const { prompt, schema, prompts = {}, generation } = spec;
   if (prompt !== undefined) {
     const only = { name: "prompt", key: "prompt", options: prompt, schema, generation };
-    return new PromptSetOf([compileOnePrompt(only)], "only");
+    return new CompiledPromptSet([compileOnePrompt(only)], "only");
   }
   const compile = promptCompiler(generation);
   const named = Object.entries(prompts);
   if (named.length === 0) throw jobInvalid("prompts", "there is no prompt");
   const compiled = named.map(([name, options]) => compile(name, `prompts.${name}`, options));
-  return new PromptSetOf(compiled, "all");
+  return new CompiledPromptSet(compiled, "all");
 }
 
 /** A single prompt, with its key in the job file. */
@@ -113,7 +113,7 @@ export function compileOnePrompt(spec: OnePromptSpec): CompiledPrompt {
 
 /** The prompts of several datasets; a row gets the prompt with the name of its dataset. */
 export function promptsByDataset(prompts: readonly CompiledPrompt[]): PromptSet {
-  return new PromptSetOf(prompts, "ofDataset");
+  return new CompiledPromptSet(prompts, "ofDataset");
 }
 
 function promptCompiler({ returnFullText = false, ...parameters }: PromptSetSpec["generation"]) {
@@ -148,7 +148,7 @@ function refuseFullText(prompt: CompiledPrompt, key: string): void {
   }
 }
 
-class PromptSetOf implements PromptSet {
+class CompiledPromptSet implements PromptSet {
   readonly keeper: RequestKeeper;
   readonly names: readonly string[];
   readonly #prompts: readonly CompiledPrompt[];
@@ -186,7 +186,10 @@ class PromptSetOf implements PromptSet {
     if (this.#which === "only") return this.#prompts[0];
     const own = this.#byName.get(dataset ?? "");
     if (own !== undefined) return own;
-    throw new SluiceError("RUN_DAMAGED", `a row is of dataset ${dataset}, which the job has not`);
+    throw new SluiceError(
+      "RUN_DAMAGED",
+      `a row is of dataset ${dataset}, which the job does not have`,
+    );
   }
 
   ready(

@@ -112,7 +112,7 @@ export async function runJob(
     // The sealing process may have died before it wrote the report, or writes none.
     const hasReport = await context.storage.stat(reportPath);
     if (opened.job.report && !hasReport) await writeAxolotlReport(context, summary);
-    return { summary, exitCode: codeOf(isSuccess), wasSealed: true, opened };
+    return { summary, exitCode: exitCodeOf(isSuccess), wasSealed: true, opened };
   }
   const id = context.worker;
   const { storage, clock } = context;
@@ -210,7 +210,7 @@ export async function carryOut(
     if (end?.error) {
       const isStopped = end.error.code !== "RUN_DETACHED";
       if (isStopped) onEvent({ type: "run-stop", error: end.error.toJSON() });
-      return await stopped(context, end, { ...facts, runTimeSec: seconds() });
+      return await stoppedResult(context, end, { ...facts, runTimeSec: seconds() });
     }
     const manifest = await run.seal(engine);
     const isNew = plan.generation === 1 || plan.whole !== undefined;
@@ -223,7 +223,7 @@ export async function carryOut(
     const isSuccess = areFailuresAllowed(job, { rows: run.totalRows }, failed);
     const summary = sealedSummary(manifest, { ...facts, runTimeSec: seconds() }, isSuccess);
     if (job.report) await writeAxolotlReport(context, summary);
-    return { summary, exitCode: codeOf(isSuccess), wasSealed: false };
+    return { summary, exitCode: exitCodeOf(isSuccess), wasSealed: false };
   } finally {
     await events.close();
   }
@@ -338,7 +338,7 @@ export async function pendingTasks(context: RunContext, committed: Set<number>):
 }
 
 /** The summary of a run that stopped before its seal; counts its finished rows. */
-export async function stopped(
+export async function stoppedResult(
   context: RunContext,
   end: DispatchEnd,
   facts: { runTimeSec: number; resumedRows: number; output: string },
@@ -419,7 +419,7 @@ export function areFailuresAllowed(
   return failed <= (failedRowsAllowed(job, plan) ?? 0);
 }
 
-export function codeOf(isSuccess: boolean): number {
+export function exitCodeOf(isSuccess: boolean): number {
   return isSuccess ? exitCodes.ok : exitCodes.failedRows;
 }
 

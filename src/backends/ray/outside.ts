@@ -14,7 +14,7 @@ import { RunFollower } from "../../run/follow/run-follower.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { identifiedJob } from "../../run/plan/identified-job.ts";
 import { readPlan } from "../../run/plan/plan.ts";
-import { placesOf, type RunResult, stopped } from "../../run/run-job.ts";
+import { placesOf, type RunResult, stoppedResult } from "../../run/run-job.ts";
 import type { RunSummary } from "../../run/status/events.ts";
 import { recordSubmission, submissionsTo } from "../../run/submissions.ts";
 import {
@@ -222,7 +222,7 @@ class OutsideCall {
     const end = await follower.end([], new SluiceError("RUN_DETACHED"));
     const context = runContext(this.#location, plan, dependencies, "", storage);
     const places = placesOf(this.#location, plan.generation);
-    return await stopped(context, end, { ...places, resumedRows: 0, runTimeSec: 0 });
+    return await stoppedResult(context, end, { ...places, resumedRows: 0, runTimeSec: 0 });
   }
 
   /** Stops the coordinator, which has time to write what it has. */

@@ -28,7 +28,7 @@ import {
 import { OutcomeTable } from "./outcomes.ts";
 import { type PartFiles, PartWriter } from "./part-writer.ts";
 import { type Replayed, type RowReplies, replayJournals } from "./replay.ts";
-import { asTheyLie, type RowArrangement } from "./row-arrangement.ts";
+import { inInputOrder, type RowArrangement } from "./row-arrangement.ts";
 import type { EarlierEnds } from "./suspects.ts";
 import { AttemptTally } from "./tally.ts";
 
@@ -212,7 +212,7 @@ export class TaskAttempt {
    * The rows without an outcome in arrays of limited size: suspects first, then the others in input
    * order or in the order of `arrange`.
    */
-  async *readOpenRows(arrange: RowArrangement = asTheyLie): AsyncGenerator<InputRow[]> {
+  async *readOpenRows(arrange: RowArrangement = inInputOrder): AsyncGenerator<InputRow[]> {
     const { suspects } = this;
     if (suspects.size > 0) yield* this.#readOpenRows((index) => suspects.has(index), suspects.size);
     const others = this.#readOpenRows((index) => !suspects.has(index));

@@ -16,4 +16,4 @@ export type RowArrangement = (
 ) => AsyncIterable<InputRow[]>;
 
 /** Input order. */
-export const asTheyLie: RowArrangement = (batches) => batches;
+export const inInputOrder: RowArrangement = (batches) => batches;

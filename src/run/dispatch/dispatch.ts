@@ -10,7 +10,7 @@ import type { RunEvent } from "../status/events.ts";
 import { type FromWorker, protocolVersion } from "../worker/protocol.ts";
 import { DispatchTally, type PartialCounts } from "./dispatch-tally.ts";
 import {
-  gotOn,
+  hasProgressed,
   newErrors,
   newRunning,
   newTask,
@@ -356,7 +356,7 @@ export class Dispatcher {
     running.done = done;
     const hasLeft = worker.leavesFor !== undefined;
     const kind = hasLeft && outcome === "canceled" ? "moves" : "failures";
-    this.#retry(running, gotOn(running), kind, failure);
+    this.#retry(running, hasProgressed(running), kind, failure);
     if (hasLeft) this.#handOut();
   }
 
@@ -384,14 +384,14 @@ export class Dispatcher {
       );
     }
     // A death by a row of one task also counts as progress for the others.
-    const hasGotOn = [...running.values()].some(gotOn);
-    if (hasGotOn) this.#deaths = 0;
+    const hasProgress = [...running.values()].some(hasProgressed);
+    if (hasProgress) this.#deaths = 0;
     for (const task of running.values()) {
       this.#failedRows -= task.failed;
       if (!hasLeft && (endedFor === undefined || hasStalled)) {
         noteDeath(task, capacity, hasStalled);
       } else noteSpared(task);
-      this.#retry(task, hasGotOn, hasLeft ? "moves" : "deaths", error);
+      this.#retry(task, hasProgress, hasLeft ? "moves" : "deaths", error);
     }
     if (isExpected || this.#isStopping) this.#held.delete(index);
     else {
@@ -404,16 +404,16 @@ export class Dispatcher {
 
   #retry(
     { state, done }: RunningTask,
-    hasGotOn: boolean,
+    hasProgress: boolean,
     kind: "failures" | "deaths" | "moves",
     error?: SluiceError,
   ): void {
-    if (hasGotOn) Object.assign(state, { failures: 0, deaths: 0 });
+    if (hasProgress) Object.assign(state, { failures: 0, deaths: 0 });
     state.doneAtFailure = Math.max(done, state.doneAtFailure);
     this.#queue.push(state);
     if (kind === "moves") return;
     // A worker that died after some work did not die of the first rows of the task.
-    if (!hasGotOn || kind === "failures") state[kind]++;
+    if (!hasProgress || kind === "failures") state[kind]++;
     const { suspects } = state.ends;
     const leading = kind === "deaths" && suspects ? leadingDeaths(suspects.together * 2) : 0;
     if (state[kind] <= this.#options.maxTaskRetries + leading) return;

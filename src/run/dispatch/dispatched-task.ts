@@ -61,7 +61,7 @@ export function newRunning(state: TaskState, waiting: number): RunningTask {
 }
 
 /** True if more rows have an outcome than at its last failure. */
-export function gotOn({ done, state }: RunningTask): boolean {
+export function hasProgressed({ done, state }: RunningTask): boolean {
   return done > state.doneAtFailure;
 }
 

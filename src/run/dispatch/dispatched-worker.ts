@@ -46,7 +46,7 @@ export class DispatchedWorker {
   /** Rows that should wait with it, if more than its engine can hold. */
   rowsAhead = 0;
   isReady = false;
-  /** Takes back the end of its time to get ready. */
+  /** Cancels the timer that ends it if it does not get ready. */
   cancelReadyTimeout: () => void = () => {};
   /** Why its coordinator ended it; undefined if it did not. */
   endedFor: string | undefined;

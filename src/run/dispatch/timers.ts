@@ -1,6 +1,6 @@
 import type { Clock } from "../../foundation/clock.ts";
 
-/** Timers of one owner, who can take them all back at once. */
+/** Timers of one owner, which can cancel them all at once. */
 export class Timers {
   readonly #clock: Clock;
   readonly #open = new Set<() => void>();
@@ -9,7 +9,7 @@ export class Timers {
     this.#clock = clock;
   }
 
-  /** Calls back after `delayMs`; the returned function takes the timer back. */
+  /** Calls back after `delayMs`; the returned function cancels the timer. */
   schedule(delayMs: number, action: () => void): () => void {
     const cancel = this.#clock.schedule(delayMs, () => {
       this.#open.delete(cancel);
@@ -22,7 +22,7 @@ export class Timers {
     };
   }
 
-  /** Takes back what has not fired. */
+  /** Cancels all that have not fired. */
   clear(): void {
     for (const cancel of this.#open) cancel();
     this.#open.clear();

@@ -10,11 +10,11 @@ import { openRetry } from "../retry/abandon-retry.ts";
 import type { RunContext } from "../run-context.ts";
 import {
   areFailuresAllowed,
-  codeOf,
+  exitCodeOf,
   pendingTasks,
   placesOf,
   type RunResult,
-  stopped,
+  stoppedResult,
 } from "../run-job.ts";
 import { committedTasks } from "../seal/commits.ts";
 import type { Manifest } from "../seal/manifest.ts";
@@ -72,7 +72,7 @@ export async function attachRun(
     const resumedRows = wasSealed ? total : pending.committedRows + end.resumedRows;
     const facts = { ...places, ...end, resumedRows };
     const summary = sealedSummary(manifest, facts, isSuccess);
-    return { summary, exitCode: codeOf(isSuccess), wasSealed };
+    return { summary, exitCode: exitCodeOf(isSuccess), wasSealed };
   };
   const standing = await sealOf(context);
   if (standing) return await sealedResult(standing, true);
@@ -106,7 +106,7 @@ export async function attachRun(
       const error = wasCanceled ? new SluiceError("RUN_CANCELED") : lostCause(follower);
       const { runTimeSec, ...end } = await ended(error);
       const resumedRows = pending.committedRows + end.resumedRows;
-      return await stopped(context, end, { ...places, resumedRows, runTimeSec });
+      return await stoppedResult(context, end, { ...places, resumedRows, runTimeSec });
     }
     await sleep(clock, lookIntervalMs, signal);
   }

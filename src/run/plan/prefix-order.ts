@@ -71,7 +71,7 @@ function promptText(request: RowRequest | undefined): string {
  */
 export function prefixOrderPays(texts: readonly string[]): boolean {
   const total = texts.reduce((sum, text) => sum + text.length, 0);
-  const asTheyLie = texts.reduce((sum, text, at) => {
+  const inInputOrder = texts.reduce((sum, text, at) => {
     const held = texts.slice(Math.max(0, at - heldPrompts), at);
     return sum + Math.max(0, ...held.map((before) => sharedLength(before, text)));
   }, 0);
@@ -80,7 +80,7 @@ export function prefixOrderPays(texts: readonly string[]): boolean {
     (sum, text, at) => sum + (at === 0 ? 0 : sharedLength(ordered[at - 1]!, text)),
     0,
   );
-  return total > 0 && asSorted - asTheyLie >= worthwhileShare * total;
+  return total > 0 && asSorted - inInputOrder >= worthwhileShare * total;
 }
 
 function sharedLength(a: string, b: string): number {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
-  gotOn,
+  hasProgressed,
   newErrors,
   newRunning,
   newTask,
@@ -65,9 +65,9 @@ describe("a task", () => {
     const running = attemptAt();
     running.state.doneAtFailure = 4;
     running.done = 4;
-    expect(gotOn(running)).toBe(false);
+    expect(hasProgressed(running)).toBe(false);
     running.done = 5;
-    expect(gotOn(running)).toBe(true);
+    expect(hasProgressed(running)).toBe(true);
   });
 
   it("tells of failed rows what no attempt told before", () => {
