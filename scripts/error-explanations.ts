@@ -11,7 +11,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   ENV_MISSING:
     "A text of the job file holds `${NAME}` and the variable is not set. An empty variable counts as set; `${NAME:-fallback}` gives a value for both cases, and `$${NAME}` means the text itself. Or `model.apiKeyEnv` names a variable that is not set, or is empty.",
   UNSUPPORTED:
-    "The job asks an engine or a storage for something that it cannot do. This is found before any row is asked.",
+    "The job asks an engine or a storage for something that it cannot do. This is found before any row is sent.",
   RUN_DIFFERS:
     "The output already holds a run, and this job would give other answers than the one that began it. The differing keys are named. Mixing both in one output would make results that no job describes. A run that was begun, has no answer at all and nobody at work on it, as after a wrong model or key, is replaced instead, with a notice.",
   OUTPUT_OCCUPIED: "The output path holds files that no run of Sluice wrote. They are left alone.",
@@ -31,7 +31,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "`input.columns` names a column, or `input.schema` requires one, that the file does not have: by its header or footer, or by its first 200 rows where a format has neither. A column that only later rows have is taken where `input.schema` has it as a property.",
   INPUT_TOO_MANY_FILES: "The globs match more files than one plan may list.",
   PROMPT_UNFIT:
-    "The first 1,000 rows, or all where there are fewer, were rendered before anything was asked, and every one failed: mostly because the prompt names a field that the file does not have. Where one row has what the prompt needs, the run goes on, and the others become dead letters.",
+    "The first 1,000 rows (all, if there are fewer) were rendered before anything was sent, and every one failed, usually because the prompt names a field that the file lacks. If a single row fits the prompt, the run goes on, and the others become dead letters.",
   TEMPLATE_INVALID:
     "A prompt, `system`, `forEach` or `copyFrom` is not valid Jinja. The message gives its place.",
   JSON_INVALID:
@@ -76,7 +76,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   URL_UNSUPPORTED:
     "A line of an OpenAI batch file asks an address other than `/v1/chat/completions`, `/v1/completions` or `/v1/embeddings`, or embeddings of an engine that gives none.",
   MODEL_DIFFERS:
-    "The body of a line of an OpenAI batch file names a model, and it is neither `model.name` of the job nor one of `input.servedModelName`. An answer of another model than the one asked for would be worse than none.",
+    "The body of a line of an OpenAI batch file names a model, and it is neither `model.name` of the job nor one of `input.servedModelName`. An answer of another model would be worse than none.",
   REQUEST_REFUSED:
     "The server answered 400 or a code like it: this request will be refused each time. Its message is part of the dead letter.",
   FILE_UNREADABLE:
@@ -84,7 +84,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   FILE_REFUSED:
     "Rows and lists come from strangers as often as from friends, so they do not reach everything that Sluice can read. A file of this machine that a row names has to lie below the folder of its input, or below a folder in `allow.folders`; links are followed first. An address in a row or list, and each that it redirects to, has to be of the public network unless `allow.privateNetworks` is true; metadata services of clouds and link-local addresses are never asked. Servers that the job itself names are not concerned. See docs/security.md.",
   STRUCTURE_REFUSED:
-    "The server does not know the field by which it is asked to keep to a `schema`, or cannot use the schema in it; its message says which. `model.structuredOutput` names another field, or `none`: then answers are checked and asked again, and the server knows of no schema. If fields of the schema copy from each row, one row may be refused alone, as `REQUEST_REFUSED`.",
+    "The server does not know the field with the `schema`, or cannot use the schema in it; its message says which. `model.structuredOutput` names another field, or `none`: then answers are checked, wrong ones are requested again, and the server gets no schema. If fields of the schema copy from each row, one row may be refused alone, as `REQUEST_REFUSED`.",
   ANSWER_INVALID:
     "The answer did not have the form that `answer` or `schema` asks for, in all its tries. The message says what was wrong with the last one, whose text is in `lastAnswer` of the dead letter.",
   ANSWER_EMPTY: "The server replied with success and an empty list of choices.",
@@ -104,7 +104,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   DEADLINE_EXCEEDED:
     "The caller said by when the request had to start, and no batch had room for it by then. It was dropped from the queue without being computed. A request that was being computed at its deadline is still answered. Runs set no deadlines.",
   REQUEST_INVALID:
-    "The body of a request to `sluice serve` is not JSON, or not an object, or its HTTP is broken. Nothing was asked.",
+    "The body of a request to `sluice serve` is not JSON, or not an object, or its HTTP is broken. Nothing was computed.",
   BODY_TOO_LARGE:
     "A request to `sluice serve` has more bytes than `limits.maxBodyBytes`, or an uploaded file more than `limits.maxFileBytes`.",
   ARCHIVE_INVALID:
@@ -134,15 +134,15 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   RANGE_INVALID: "A Range header asks for bytes after the end of the file.",
   REQUEST_TIMED_OUT:
     "`limits.requestTimeoutMs` was over before the answer was whole. The model has stopped working on it.",
-  CLIENT_GONE: "The client closed its connection. What it asked for was stopped.",
+  CLIENT_GONE: "The client closed its connection. Its requests were stopped.",
   SERVER_STOPPING:
     "`sluice serve` got a signal: requests in work end, all others are refused with this.",
   RESULTS_MISCOUNTED:
     'A predictor, a program or a stage returned fewer or more results than its batch has rows. Nobody can tell which result belongs to which row, so all rows of the batch fail. The batch is not tried again in smaller ones: their count might fit by chance, with other results. The message has both counts and the start of what was returned. A stage of `mapBatches` that may return any number of rows says so with `rows: "any"`.',
   ROW_KILLS_ENGINE:
-    "When an engine dies, its rows are asked again, ever fewer at a time, until the guilty one stands alone. A row that ended its engine three times alone is given up; its neighbours are answered. A worker that Sluice itself ended does not count. One that a person or the system ended (`kill -9`, full memory) cannot be told from one that its row ended: `sluice retry` asks such a row again.",
+    "When an engine dies, its rows are sent again in ever smaller groups, until the guilty one is alone. A row that ended its engine three times alone is given up; its neighbours are answered. A worker that Sluice itself ended does not count. One that a person or the system ended (`kill -9`, full memory) cannot be told from one that its row ended: `sluice retry` sends such a row again.",
   ROW_STALLS_WORKER:
-    "A predictor, a program or a stage did not answer within `timeoutMs`, or a worker said nothing for `workers.maxSilenceMs`: an endless loop, most often. It was ended, and its rows were asked again, ever fewer at a time, until the guilty one stood alone and did so three times. Its neighbours are answered. `sluice retry` asks the row again.",
+    "A predictor, a program or a stage did not answer within `timeoutMs`, or a worker said nothing for `workers.maxSilenceMs`: an endless loop, most often. It was ended, and its rows were sent again in ever smaller groups, until the guilty one was alone and did so three times. Its neighbours are answered. `sluice retry` sends the row again.",
   COMMAND_INVALID:
     "A row of engine `program` is not a command: `cmds` and `args` are lists of texts, `env` is an object of texts, and without a command in the job a row needs `cmds`. The task fails alone.",
   PROGRAM_FAILED:
@@ -153,7 +153,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "Objects of a mount could not be copied to the machine before a program, or its files to the store after it, or they had another size or hash there.",
   FAKE_FAILURE: "`model.failures` or `model.failureRate` asked for this failure.",
   ENGINE_STALLED:
-    "A predictor, a program or a stage did not answer a batch within `timeoutMs`, or a worker said nothing for `workers.maxSilenceMs`. It is ended and started again. Nothing is lost: its rows are asked again, with care.",
+    "A predictor, a program or a stage did not answer a batch within `timeoutMs`, or a worker said nothing for `workers.maxSilenceMs`. It is ended and started again. Nothing is lost: its rows are sent again, in small groups.",
   ENGINE_DIED:
     "The process that runs the model, or its worker, ended. It is started again and its rows are sent again. An event `worker-end` shows the code each time; a run ends with it only when that did not help.",
   ENGINE_START_FAILED:
@@ -190,9 +190,9 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   ADAPTER_UNUSABLE:
     "A file of `model.lora` is not there, is damaged, or was made for another model; the message says which, and why.",
   PREDICTOR_UNUSABLE:
-    "The module of a predictor does not load, exports no function that Sluice could call, failed in `load()`, or is another one than the run was planned with. The message names the file and the reason. Nothing was asked.",
+    "The module of a predictor does not load, exports no function that Sluice could call, failed in `load()`, or is another one than the run was planned with. The message names the file and the reason. No row was sent.",
   STAGE_UNUSABLE:
-    "The module of a stage does not load, lacks the export that was named, failed in its constructor or in `load()`, or is another one than the run was planned with. Or the stage is a function of the program that began the run, which only that program can go on with. Nothing was asked.",
+    "The module of a stage does not load, lacks the export that was named, failed in its constructor or in `load()`, or is another one than the run was planned with. Or the stage is a function of the program that began the run, which only that program can go on with. No row was sent.",
   MODEL_UNREADABLE: "The model file is there and cannot be opened or read.",
   MODEL_DOWNLOAD_FAILED:
     "Every mirror of the model failed; the message says how each did. What was fetched is kept and continued next time.",
@@ -203,7 +203,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The count or share that `maxFailedRows` allows was exceeded. Finished tasks stay committed, and the run can be continued after the cause is mended.",
   TASK_FAILED: "The worker of a task died or failed in each of its `tasks.maxRetries` extra tries.",
   RUN_OPEN:
-    "What was asked needs a finished run: every task committed, or the run sealed. The message says which tasks are open, as `sluice worker DIR --tasks` takes them.",
+    "The command needs a finished run: every task committed, or the run sealed. The message says which tasks are open, as `sluice worker DIR --tasks` takes them.",
   SCHEDULER_MISSING:
     "A backend uses the scheduler's own client, such as `sbatch` and `squeue`, and it is not on `PATH`. Nothing was submitted. `sluice status` works without it.",
   SCHEDULER_REFUSED:
@@ -227,9 +227,9 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   RUN_DETACHED:
     "The scheduler's workers continue, and the last one seals the run. This process does not wait for them.",
   COORDINATOR_LIVES:
-    "One process at a time rules a run. The one that does is still alive, on this host or another.",
+    "One process at a time leads a run. The one that leads it now is alive, on this host or another.",
   COORDINATOR_LOST:
-    "This process ruled the run and found that another has taken it over, for instance after a long sleep of the machine. It stops; nothing is lost.",
+    "This process led the run and found that another has taken it over, for instance after a long sleep of the machine. It stops; nothing is lost.",
   BUDGET_SPENT:
     "The run used up the tokens, the money or the minutes of `budget`. What was with the engine came in, everything done is kept, and the run can be continued.",
   RUN_CANCELED: "Ctrl-C, a signal or `sluice cancel` stopped the run. What was answered is kept.",

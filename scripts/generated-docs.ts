@@ -96,9 +96,9 @@ function keyRow(key: JobKey): string {
 const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   ok: "done; failed rows, if any, are within `maxFailedRows`",
   failedRows: "done or stopped, with more failed rows than allowed",
-  usage: "the command line, the job or the environment is wrong; nothing was asked",
+  usage: "the command line, the job or the environment is wrong; no row was sent",
   badInput: "the input is wrong as a whole",
-  engineUnavailable: "the model or its server is not to be had",
+  engineUnavailable: "the model or its server is not available",
   bug: "a fault of Sluice",
   storage: "the storage failed, is full, unsuitable or damaged",
   resumable: "not finished; the same command goes on",
@@ -145,17 +145,16 @@ function errorsPage(): string {
 
 function errorEntry(code: ErrorCode): string[] {
   const { message, hint, scope, retryable, exitCode } = errorTable[code];
-  const ends = { row: "its row", run: "the command", engine: "the engine" }[scope];
-  const facts = [
-    `Ends: ${ends}`,
-    `asked again by itself: ${retryable ? "yes" : "no"}`,
-    ...(scope === "row" ? [] : [`exit code: ${exitCode}`]),
-  ];
+  const ends = {
+    row: retryable ? "its row, once all its tries have failed" : "its row",
+    run: `the command, with exit code ${exitCode}`,
+    engine: `the engine, which is started again; at last the command, with exit code ${exitCode}`,
+  }[scope];
   return [
     `### \`${code}\``,
     "",
     `**${message}.** ${errorExplanations[code]}`,
     "",
-    `What to do: ${hint}. ${facts.join("; ")}.`,
+    `What to do: ${hint}. Ends: ${ends}.`,
   ];
 }

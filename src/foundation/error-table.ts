@@ -87,7 +87,7 @@ export const errorTable = Object.freeze({
   NOT_A_RUN: run(usage, "there is no run here", "give the directory that sluice run wrote to"),
 
   // Input as a whole
-  INPUT_MISSING: run(badInput, "no input file matches", "check input.path; globs are sorted"),
+  INPUT_MISSING: run(badInput, "no input file matches", "check input.path"),
   INPUT_UNREADABLE: run(badInput, "an input file cannot be read", "check its path and rights"),
   INPUT_UNREACHABLE: run(
     resumable,
@@ -281,8 +281,8 @@ export const errorTable = Object.freeze({
 
   // Engines and models
   ENGINE_DIED: engine(
-    "the engine ended unexpectedly",
-    "see the lines above; the engine is restarted",
+    "the engine, or its worker, ended unexpectedly",
+    "see the lines above; it is started again",
   ),
   ENGINE_STALLED: engine(
     "the engine did not answer in time",
