@@ -15,12 +15,12 @@ import { collect } from "./run-call.ts";
 /** Options that define a job, as commander passes them to an action. */
 export type JobOptionValues = Readonly<Record<string, unknown>>;
 
-/** Keys with a comma-separated list as text: a second flag extends it. */
+/** Keys with a comma-separated list as text: repeating the flag extends the list. */
 const joinedKeys = ["generation", "truncateFeatures"];
 
-/** Two texts of such a key as one. */
-export const joined = (text: string, sofar?: string) =>
-  sofar === undefined ? text : `${sofar},${text}`;
+/** The list of one more flag of such a key. */
+export const joined = (text: string, before?: string) =>
+  before === undefined ? text : `${before},${text}`;
 
 /** The sources of a job. */
 type JobPlace = Pick<CliIo, "environment" | "workingDirectory">;
@@ -36,8 +36,8 @@ const listedFlags: readonly [flags: string, description: string, isRepeatable?: 
   ["--prompt-file <path>", "a file that holds the template, instead of --prompt"],
   ["--output <path>", "directory, or a file such as results.jsonl"],
   ["--limit <rows>", "take only the first rows"],
-  ["--sample <rows>", "take this many rows by chance"],
-  ["--seed <number>", "what chance is drawn from; default: drawn, and shown"],
+  ["--sample <rows>", "a random sample of this many rows"],
+  ["--seed <number>", "seed of samples and answers; default: a random one, which is shown"],
   ["--untrusted", "a stranger's job: no programs, keys or variables; files of --allow.folders"],
   ["--env <name[=value]>", "environment of the workers; a name alone passes its value", true],
 ];
@@ -175,7 +175,7 @@ function camelCase(flag: string): string {
   return flag.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Keys whose flag is a listed one, which does more than to set the key. */
+/** Keys whose flag is a listed one, which does more than set the key. */
 const keysOfListedFlags = [
   "input",
   "dataset",

@@ -89,7 +89,7 @@ function contradictions(generation: Generation): { key: keyof Generation; messag
   const hasBeams = numBeams > 1;
   for (const [key, value] of Object.entries({ lengthPenalty, earlyStopping })) {
     if (hasBeams || value === undefined) continue;
-    const message = "is of a beam search: set numBeams above 1";
+    const message = "needs a beam search: set numBeams above 1";
     found.push({ key: key as keyof Generation, message });
   }
   if (numReturnSequences > numBeams && temperatureOf(generation) === 0) {

@@ -8,7 +8,7 @@ export interface JobKey {
    * Dotted, such as `generation.topP`; `NAME` is a name of the user's own, `N` an index of a list.
    */
   readonly path: string;
-  /** Its values, for people: `integer`, `text or object`, `chat | completion`. */
+  /** Its values, for people: `whole number`, `text or object`, `chat | completion`. */
   readonly type: string;
   /** Its meaning; with the engines' names if only some know it, or if they differ. */
   readonly description: string;

@@ -26,9 +26,8 @@ export const reservedVariables: readonly string[] = Object.freeze([
 ]);
 
 /**
- * The flags of a command line, by name without dashes: a listed flag (`model`, `input`,
- * `input-list`, `prompt`, `prompt-file` with the text of the file, `output`, `base-url`, `limit`,
- * `sample`, `seed`, `env`) or a dotted key of the schema.
+ * The flags of a command line, by name without dashes: one that `--help` lists by itself, such as
+ * `base-url`, or a key of the schema. `prompt-file` has the text of the file.
  */
 export type JobFlags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
 

@@ -31,6 +31,9 @@ import { finishReplacement, replaceRun, standingOutputs } from "./replace-run.ts
 import { assertSameInput, findInput, plannedOrder, scanInput, taskSize } from "./scan-input.ts";
 import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
 
+/** Before the rows are counted, their number is guessed by this size. */
+const guessedRowBytes = 100;
+
 export interface OpenRunOptions {
   /** Replaces the present run. */
   overwrite: boolean;
@@ -309,7 +312,7 @@ async function planRun(
   });
   const seed = job.generation.seed ?? randomInteger(random, 2 ** 31);
   const errorFile = errorFileOf(job, location);
-  const workers = await options.workersFor(job, Math.ceil(found.bytes / 100));
+  const workers = await options.workersFor(job, Math.ceil(found.bytes / guessedRowBytes));
   const { onEvent } = options;
   const scan = { storage, job, seed, workers, uniqueId, openFile, onEvent };
   const order = await plannedOrder(found, job, openFile);

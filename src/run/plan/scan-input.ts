@@ -102,6 +102,14 @@ function busiestRows(rows: number, workers: number, size: number): number {
   return Math.min(rows, Math.ceil(Math.ceil(rows / size) / workers) * size);
 }
 
+/**
+ * As `defaultTaskRows`, for rows in prefix order: the larger a task, the more of its prompts have a common
+ * beginning.
+ */
+export function prefixTaskRows(rows: number, workers: number): number {
+  return Math.max(4, Math.min(limits.maxTaskRows, Math.ceil(rows / workers)));
+}
+
 /** One streaming pass over the input: cuts it into tasks, and stores them. */
 export async function scanInput(
   found: FoundInput,
@@ -152,14 +160,6 @@ async function* tapped<T>(values: AsyncIterable<T>, see: (value: T) => void): As
     see(value);
     yield value;
   }
-}
-
-/**
- * The same for rows in prefix order: the larger a task, the more of its prompts have a common
- * beginning.
- */
-export function prefixTaskRows(rows: number, workers: number): number {
-  return Math.max(4, Math.min(limits.maxTaskRows, Math.ceil(rows / workers)));
 }
 
 /** Whether a task may hold a few more rows, such as up to a border in the file. */
@@ -321,8 +321,8 @@ export async function assertSameInput(
   if (found.digest !== planned.digest) {
     throw new SluiceError(
       "INPUT_CHANGED",
-      `planned were ${sizeOf(planned.files, planned.bytes)}, ` +
-        `there are now ${sizeOf(found.files.length, found.bytes)}`,
+      `the plan has ${sizeOf(planned.files, planned.bytes)}, ` +
+        `the input has ${sizeOf(found.files.length, found.bytes)} now`,
     );
   }
   // Equal times count as equal content; other times are worth a checksum.
@@ -330,6 +330,6 @@ export async function assertSameInput(
   const { rowsPerTask, longerTasks } = planned;
   const { tasks } = await scanInput(found, options, rowsPerTask, longerTasks);
   if (tasks.file.sha256 !== plannedTasks.file.sha256) {
-    throw new SluiceError("INPUT_CHANGED", "its content is another one (checksums differ)");
+    throw new SluiceError("INPUT_CHANGED", "its content changed (checksums differ)");
   }
 }

@@ -217,7 +217,7 @@ export async function assertUnchanged(
   const { changed, appended } = await rescanInput(await allTasks(storage, run), found, rescanning);
   const [slice] = [...[...changed.values()].flat(), ...appended.flatMap(({ slices }) => slices)];
   if (!slice) return;
-  throw changedInput(changed.size > 0 ? "its content is another one" : "rows were appended", {
+  throw changedInput(changed.size > 0 ? "its content changed" : "rows were appended", {
     file: slice.file,
     line: slice.firstLine,
   });
