@@ -55,7 +55,6 @@ const listedNames = listedFlags.map(([flags]) => /^--([\w-]+)/.exec(flags)![1]!)
  * declareJobOptions(command, io).action(async (_, options) => {
  *   const { job } = await jobFromOptions(options, io);
  * });
- *
  */
 export function declareJobOptions(
   command: Command,

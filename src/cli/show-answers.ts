@@ -60,7 +60,6 @@ export async function showAnswers(
  *
  * @example
  * compactText({ times: ["5 min", null] }); // "times: 5 min | –"
- *
  */
 export function compactText(value: Json): string {
   if (value === null) return "–";

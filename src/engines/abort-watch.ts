@@ -14,7 +14,6 @@ export interface Abortable {
  * const watch = new AbortWatch();
  * watch.add(signal, held);
  * watch.remove(signal, held); // once it is answered
- *
  */
 export class AbortWatch {
   readonly #watched = new Map<AbortSignal, Watched>();

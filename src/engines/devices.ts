@@ -121,7 +121,6 @@ export function findDevice<T extends Device>(
  * @param environment the worker's other variables.
  * @example
  * assignedEnvironment([devices[1]], {}).CUDA_VISIBLE_DEVICES; // "1"
- *
  */
 export function assignedEnvironment(
   devices: readonly Device[],

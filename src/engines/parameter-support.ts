@@ -58,7 +58,6 @@ export const fullSupport: ParameterSupport = Object.freeze({
  * @example
  * unsupportedParameters(fullSupport, { ...parameters, numBeams: 4 })[0].option;
  * // "generation.numBeams"
- *
  */
 export function unsupportedParameters(
   support: ParameterSupport,

@@ -39,7 +39,6 @@ const descriptions: {
  *
  * @example
  * describeEngine(modelOptions.parse({ engine: "llama", name: "m" })).keepsPrefixes; // true
- *
  */
 export function describeEngine<Options extends ModelOptions>(
   options: Options,
@@ -65,7 +64,6 @@ export function answeredApis<Options extends ModelOptions>(
  * @throws SluiceError its reason why it cannot be opened.
  * @example
  * const engine = await openEngine(modelOptions.parse({ engine: "fake" }), context);
- *
  */
 export async function openEngine(options: ModelOptions, context: EngineContext): Promise<Engine> {
   const description = describeEngine(options);

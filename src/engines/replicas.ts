@@ -43,7 +43,6 @@ export interface ReplicaShare {
  * @example
  * const [, second] = shareAmongReplicas({ replicas: 2, devices: [0, 3] }, {});
  * second.environment.CUDA_VISIBLE_DEVICES; // "3"
- *
  */
 export function shareAmongReplicas(
   options: ReplicaOptions,

@@ -18,7 +18,6 @@ function secretsOf(environment: Environment): [name: string, value: string][] {
  *
  * @example
  * redactor({ HF_TOKEN: "hf_12345678" })("token hf_12345678"); // "token [redacted]"
- *
  */
 export function redactor(environment: Environment): (text: string) => string {
   const secrets = secretsOf(environment);

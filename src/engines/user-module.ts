@@ -51,7 +51,6 @@ export function isClass(value: unknown): boolean {
  * @param module path of the module.
  * @example
  * explained(error, "/jobs/predict.ts"); // "TypeError: row.text is undefined (predict.ts:12)"
- *
  */
 export function explained(thrown: unknown, module: string): string {
   if (!(thrown instanceof Error)) return String(thrown);

@@ -57,7 +57,6 @@ interface MemoryBound {
  * const size = new BatchSize({ maxBatchRows: "auto" });
  * size.computed(1, 0.5); // one row in half a second
  * size.bounds.maxRows;
- *
  */
 export class BatchSize {
   readonly #lookAheadBatches: number;

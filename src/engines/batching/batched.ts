@@ -79,7 +79,6 @@ export interface BatchContext {
  * const model = { run: async (texts: readonly string[]) => texts.map((text) => text.length) };
  * const lengths = batched([model], { maxBatchRows: 32 }, { clock, logger });
  * await lengths.infer("four", { chars: 4 }, signal); // 4
- *
  */
 export function batched<Item, Result>(
   models: readonly BatchModel<Item, Result>[],

@@ -39,7 +39,6 @@ export interface NextBatch {
  * @example
  * const waiting = [{ tokens: 9 }, { tokens: 400 }, { tokens: 10 }];
  * nextBatch(waiting, { maxRows: 2, lookAheadRows: 8 }); // { places: [0, 2], isFull: true }
- *
  */
 export function nextBatch(waiting: readonly BatchCost[], bounds: BatchBounds): NextBatch {
   const filling = new Filling(bounds);
@@ -55,7 +54,6 @@ export function nextBatch(waiting: readonly BatchCost[], bounds: BatchBounds): N
  *
  * @example
  * batchCost([{ tokens: 3 }, { tokens: 5 }]).paddedTokens; // 10
- *
  */
 export function batchCost(batch: readonly BatchCost[]): { chars: number; paddedTokens: number } {
   let chars = 0;

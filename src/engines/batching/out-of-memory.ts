@@ -24,7 +24,6 @@ const texts = [
  *
  * @example
  * isOutOfMemory(new RangeError("Array buffer allocation failed")); // true
- *
  */
 export function isOutOfMemory(error: unknown): boolean {
   if (error instanceof SluiceError) return error.code === "OUT_OF_MEMORY";

@@ -23,7 +23,6 @@ const finishReasons = new Set<Json | undefined>(["stop", "length", "error"]);
  * @example
  * predictionResponse({ label: "good", score: 0.9 }, 0.2).answers[0].value; // the same object
  * predictionResponse({ text: "Yes.", completionTokens: 2 }, 0.2).answers[0].text; // "Yes."
- *
  */
 export function predictionResponse(result: Json, seconds: number): InferenceResponse {
   if (typeof result === "string") return wordsResponse(result, {}, seconds);

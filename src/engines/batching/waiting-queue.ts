@@ -22,7 +22,6 @@ interface Line<Item> {
  * const queue = new WaitingQueue<Pending>();
  * queue.add(pending);
  * const [next] = queue.front(1);
- *
  */
 export class WaitingQueue<Item extends Waiting<Item>> {
   /** One for each waiting priority, the highest first; none is empty. */

@@ -7,7 +7,6 @@ import type { JsonObject } from "../../foundation/json.ts";
  *
  * @example
  * programParameters(parameters).num_beams; // 4
- *
  */
 export function programParameters(parameters: SamplingParameters): JsonObject {
   const { seed: _seed, explicit: _explicit, ...shared } = parameters;

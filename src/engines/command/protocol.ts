@@ -58,7 +58,6 @@ export interface ReportedError {
  * @returns undefined for a line outside the protocol, such as a library's output.
  * @example
  * readProgramLine('{"ready": 1, "name": "m"}'); // { type: "ready", protocol: 1, name: "m" }
- *
  */
 export function readProgramLine(line: string): ReadyLine | ReplyLine | undefined {
   const message = objectOfLine(line);

@@ -12,7 +12,6 @@ const maxExtraRepeats = 4;
  * @throws RangeError if there is no text.
  * @example
  * grammarText({ root: { kind: "text", text: "yes" }, rules: {} }, seededRandom(1)); // "yes"
- *
  */
 export function grammarText(grammar: Grammar, random: Random): string {
   return new GrammarText(grammar, random).write();

@@ -44,7 +44,6 @@ export interface PassPlan {
  * planPass([decoding, prompt], { batchTokens: 512, blockTokens: 64 });
  * // blocks: [{ sequence: 1, tokens: 192 }]
  * // rest: [{ sequence: 0, tokens: 1 }, { sequence: 1, tokens: 8 }]
- *
  */
 export function planPass(waiting: readonly PendingSequence[], limits: BatchLimits): PassPlan {
   const { batchTokens } = limits;
@@ -92,7 +91,6 @@ function divide(waiting: readonly PendingSequence[], batchTokens: number): Batch
  * @param shares in ascending order of sequence.
  * @example
  * lonelySequences([{ sequence: 0, tokens: 1 }, { sequence: 1, tokens: 2 }]); // [1]
- *
  */
 export function lonelySequences(shares: readonly BatchShare[]): number[] {
   const lonely: number[] = [];

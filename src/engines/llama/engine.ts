@@ -164,7 +164,6 @@ function gpuFailure(error: unknown): SluiceError | undefined {
  * @throws SluiceError `JOB_INVALID` if `mainGpu` is not one of the devices.
  * @example
  * visibleDevices({ devices: [0, 2], mainGpu: 1 }, {}).CUDA_VISIBLE_DEVICES; // "2,0"
- *
  */
 export function visibleDevices(
   { devices, mainGpu }: DeviceOptions,

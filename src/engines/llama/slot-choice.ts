@@ -27,7 +27,6 @@ export const minCopiedTokens = 8;
  * @example
  * reusedTokens(67, 200, 64); // 64
  * reusedTokens(67, 100, 64); // 67: the prompt ends before that block does
- *
  */
 export function reusedTokens(held: number, promptTokens: number, blockTokens: number): number {
   const ofBlock = held % blockTokens;

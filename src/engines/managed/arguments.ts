@@ -13,7 +13,6 @@ export interface DefaultArgument {
  *
  * @example
  * withDefaults(["-c=1024"], [{ flags: ["-c", "--ctx-size"], value: 2048 }]); // ["-c=1024"]
- *
  */
 export function withDefaults(
   args: readonly string[],

@@ -21,7 +21,6 @@ export type ModelReference =
  *   of a split model.
  * @example
  * parseModelName("hf:ggml-org/tiny@main/tiny.gguf");
- *
  */
 export function parseModelName(
   name: string,

@@ -43,7 +43,6 @@ export interface ResolveOptions {
  *   `MODEL_DOWNLOAD_FAILED`, `STORE_FULL`.
  * @example
  * const { path } = await resolveModel("smollm2-135m-instruct", context, { download: true });
- *
  */
 export async function resolveModel(
   name: string,

@@ -15,7 +15,6 @@ const foreign = /\.(gguf|onnx)$/i;
  * @returns false also for a missing path, or a folder that has GGUF or ONNX as well.
  * @example
  * await isPytorchModel("/models/opus-mt"); // true
- *
  */
 export async function isPytorchModel(path: string): Promise<boolean> {
   if (weights.test(basename(path))) return true;

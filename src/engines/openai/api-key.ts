@@ -29,7 +29,6 @@ const otherUses =
  *
  * @example
  * namesApiKey("AWS_SECRET_ACCESS_KEY"); // false
- *
  */
 export function namesApiKey(variable: string): boolean {
   if (/^AWS_BEARER_TOKEN/.test(variable)) return true;

@@ -36,7 +36,6 @@ type Answered = Omit<InferenceResponse, "seconds">;
  * const options = modelOptions.parse({ engine: "openai", name: "qwen", baseUrl });
  * const engine = openOpenai(options, context);
  * await engine.infer(request, signal);
- *
  */
 export function openOpenai(options: OpenaiModelOptions, context: EngineContext): Engine {
   return new OpenaiEngine(options, context);

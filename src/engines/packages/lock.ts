@@ -134,7 +134,6 @@ export function packagedEngine(name: string): PackagedEngine {
  * @example
  * lockFor("llama", { platform: "linux", architecture: "x64", hardware: "cpu" }).folder;
  * // "llama-3.22.1-linux-x64"
- *
  */
 export function lockFor(engine: NpmEngine, machine: Machine): NpmLock {
   const lock = engine === "llama" ? llamaLockFor(machine) : transformersLockFor(machine);

@@ -68,7 +68,6 @@ export interface LocateOptions {
  * @example
  * const { entry } = await locateEnginePackage("llama", context, { install: true });
  * const module = await import(pathToFileURL(entry).href);
- *
  */
 export async function locateEnginePackage(
   name: string,

@@ -167,7 +167,6 @@ function closureOf({ stage, label }: LabelledStage, { functions }: EngineContext
  * @param each GPUs of a replica, such as 2 or 0.5.
  * @example
  * devicesOfReplica(["0", "1"], 0.5, 3); // ["1"]
- *
  */
 export function devicesOfReplica(
   devices: readonly string[],

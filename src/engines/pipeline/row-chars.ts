@@ -9,7 +9,6 @@ const scalarChars = 8;
  *
  * @example
  * rowChars({ text: "four" }); // 8
- *
  */
 export function rowChars(value: Json): number {
   if (typeof value === "string") return value.length;

@@ -18,7 +18,6 @@ export interface StageReplicas {
  * @example
  * const stages = [{ kind: "mapBatches", numCpus: 5, concurrency: 8, … }];
  * stageReplicas({ stages, resources: { cpus: 16 } }).replicas; // [3]
- *
  */
 export function stageReplicas({
   stages,

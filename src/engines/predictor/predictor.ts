@@ -90,7 +90,6 @@ export interface Predictor<Row = ExactRow, Result = unknown, Options = JsonObjec
  *   predict: (batch: readonly PredictorItem<{ text: string }>[]) =>
  *     batch.map(({ row }) => row.text.length),
  * });
- *
  */
 export function predictor<Row = ExactRow, Result = Json, Options = JsonObject>(
   definition: Predictor<Row, Result, Options>,

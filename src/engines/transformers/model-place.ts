@@ -20,7 +20,6 @@ const hubName = /^(?:hf:)?(?<repository>[\w.-]+\/[\w.-]+)(?:@(?<revision>[\w.-]+
  * @throws SluiceError `MODEL_UNKNOWN`.
  * @example
  * parseOnnxModelName("owner/name"); // { kind: "hub", repository: "owner/name", revision: "main" }
- *
  */
 export function parseOnnxModelName(name: string, workingDirectory = "."): OnnxModel {
   if (name.startsWith("file:")) return { kind: "folder", path: pathOfFileUrl(name) };

@@ -96,7 +96,6 @@ const reach = 16;
  *
  * @example
  * resampled({ samples, sampleRate: 44_100 }, 16_000).length; // samples.length × 160 / 441
- *
  */
 export function resampled({ samples, sampleRate }: Recording, wantedRate: number): Float32Array {
   if (sampleRate === wantedRate) return samples;

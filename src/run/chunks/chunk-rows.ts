@@ -13,7 +13,6 @@ export type ChunkSize = { chunks: number; rows?: never } | { rows: number; chunk
  * @example
  * chunkRows(2014, { chunks: 200 }); // 14 chunks of 11 rows, then 186 of 10
  * chunkRows(2014, { rows: 1000 }); // [1000, 1000, 14]
- *
  */
 export function chunkRows(total: number, size: ChunkSize): number[] {
   const count = size.chunks ?? Math.max(1, Math.ceil(total / size.rows));

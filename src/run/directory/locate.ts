@@ -24,7 +24,6 @@ const stateSuffix = ".sluice";
  *
  * @example
  * locateRun("/data/results.csv").directory; // "/data/results.csv.sluice"
- *
  */
 export function locateRun(output: string): RunLocation {
   const trimmed = output.replace(/(?<=.)\/+$/, "");

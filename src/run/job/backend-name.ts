@@ -11,7 +11,6 @@ const escapes = /\\[xuU]/;
  *
  * @example
  * await hasDefaultBackend({ file: "job.yaml", environment: {}, workingDirectory: "/home/me" });
- *
  */
 export async function hasDefaultBackend(sources: JobSources): Promise<boolean> {
   const { environment, flags = {}, sets = [], workingDirectory } = sources;

@@ -15,7 +15,6 @@ import type { JobInput, JobSpec } from "./schema.ts";
  * @example
  * const model = { engine: "fake" };
  * jobFromValue({ input: "rows.jsonl", model, prompt: "Say {{ text }}" }, "/data");
- *
  */
 export function jobFromValue(
   value: JobInput,

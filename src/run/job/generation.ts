@@ -19,7 +19,6 @@ export function withGenerationDefaults(generation: Generation): Generation {
  * @param maxNewTokens the limit of an answer if the job names none.
  * @example
  * generationParameters(job.generation, plan.seed).explicit; // ["maxNewTokens", "topP"]
- *
  */
 export function generationParameters(
   generation: Generation,

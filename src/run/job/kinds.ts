@@ -71,7 +71,6 @@ export function answersOf(job: JobSpec): JsonObject {
  *
  * @example
  * differingAnswers(plan.job, job); // ["generation.temperature", "prompts.measures.prompt"]
- *
  */
 export function differingAnswers(stored: JobSpec, current: JobSpec): string[] {
   // The usual case, for which a worker need not read the schema.

@@ -42,7 +42,6 @@ export interface LoadedJob {
  *   flags: { "generation.temperature": "0.3" },
  *   workingDirectory: "/home/me/recipes",
  * });
- *
  */
 export async function loadJob(sources: JobSources): Promise<LoadedJob> {
   const { environment, workingDirectory, flags = {}, sets = [], translate } = sources;

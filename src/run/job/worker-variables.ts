@@ -17,7 +17,6 @@ export interface Filled {
  *
  * @example
  * filled("${HOST}:80", { HOST: "h" }); // { text: "h:80", hasReference: true, missing: [] }
- *
  */
 export function filled(text: string, environment: Environment): Filled {
   const missing: string[] = [];

@@ -126,7 +126,6 @@ const maxShownChars = 200;
  *
  * @example
  * effectNotices(job); // ["this job executes python3 predict.py"]
- *
  */
 export function effectNotices(job: JobSpec): string[] {
   const { model, env } = job;

@@ -38,7 +38,6 @@ export interface EventStreamOptions {
  * const events = await EventStream.open({ storage, clock, logger, writer: 1, onEvent });
  * events.add({ type: "notice", message: "the input holds no row" });
  * await events.close();
- *
  */
 export class EventStream {
   readonly #options: EventStreamOptions;

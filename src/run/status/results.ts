@@ -43,7 +43,6 @@ const followPollMs = 500;
  * @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`.
  * @example
  * for await (const chunk of resultChunks(storage, outside, options)) stdout.write(chunk);
- *
  */
 export async function* resultChunks(
   storage: Storage,

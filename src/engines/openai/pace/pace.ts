@@ -70,7 +70,6 @@ export interface Pace {
  * const pace = openPace({ ...context, endpoint: "http://127.0.0.1:8000/v1" });
  * const admission = pace.tryAdmit(200);
  * admission?.end({ outcome: "answered", promptTokens: 12, completionTokens: 34, headers: {} });
- *
  */
 export function openPace(options: PaceOptions): Pace {
   return new EndpointPace(options);

@@ -39,7 +39,6 @@ export interface Sequence {
  *
  * @example
  * logSoftmax(Float32Array.of(0, 0)); // [-0.693, -0.693]
- *
  */
 export function logSoftmax(logits: Logits): Logits {
   let highest = Number.NEGATIVE_INFINITY;

@@ -24,7 +24,6 @@ export interface Padded {
  * @param side of the padding: before the row for models that continue from its end.
  * @example
  * padRows([[5], [6, 7]], 0, "left", makeTensor).ids.data; // [0n, 5n, 6n, 7n]
- *
  */
 export function padRows(
   rows: readonly (readonly number[])[],

@@ -20,7 +20,6 @@ export interface TokenSampling {
  * @example
  * chooseToken(Float32Array.of(1, 5, 2), { temperature: 0, topP: 1, topK: 0, minP: 0 }, random);
  * // 1
- *
  */
 export function chooseToken(logits: Logits, parameters: TokenSampling, random: Random): number {
   if (parameters.temperature === 0) return likeliest(logits);

@@ -27,7 +27,6 @@ export function modelMaxTokens({ config }: Pick<Model, "config">, tokenizer: Tok
  * @example
  * const bounds = { maxTokens: 4, onTooLong: "truncate-right" } as const;
  * withinBounds({ input_ids: [0, 7, 8, 9, 2] }, [7, 8, 9], bounds); // { input_ids: [0, 7, 8, 2] }
- *
  */
 export function withinBounds(
   whole: Encoding,
