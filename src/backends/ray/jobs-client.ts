@@ -6,6 +6,7 @@ import { withBackoff } from "../../foundation/backoff.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Random } from "../../foundation/random.ts";
+import { type TextReply, textReply } from "../../foundation/text-reply.ts";
 import type { Environment } from "../context.ts";
 
 /** Silence of a connection after which a request counts as lost. */
@@ -42,11 +43,6 @@ export interface RayJobsOptions {
   random: Random;
   /** Default 30 s. */
   maxSilenceMs?: number;
-}
-
-interface Reply {
-  status: number;
-  text: string;
 }
 
 /**
@@ -98,7 +94,7 @@ export class RayJobsClient {
     await this.#ask("POST", `/api/jobs/${id}/stop`, [404]);
   }
 
-  #json<T>({ text }: Reply): T {
+  #json<T>({ text }: TextReply): T {
     try {
       return JSON.parse(text) as T;
     } catch {
@@ -112,7 +108,7 @@ export class RayJobsClient {
     path: string,
     expected: readonly (number | "exists")[] = [],
     body?: Uint8Array,
-  ): Promise<Reply> {
+  ): Promise<TextReply> {
     const { address, clock, random } = this.#options;
     this.#headers ??= headersFor(this.#options.environment);
     const headers = await this.#headers;
@@ -143,31 +139,20 @@ export class RayJobsClient {
     path: string,
     headers: Record<string, string>,
     body?: Uint8Array,
-  ): Promise<Reply> {
+  ): Promise<TextReply> {
     const { address, maxSilenceMs: timeout = maxSilenceMs } = this.#options;
     const url = new URL(address.replace(/\/+$/, "") + path);
     const request = url.protocol === "https:" ? httpsRequest : httpRequest;
-    return new Promise((resolve, reject) => {
-      const length = { "content-length": String(body?.length ?? 0) };
-      const sent = request(url, { method, timeout, headers: { ...headers, ...length } });
-      sent.on("timeout", () => sent.destroy(new Error(`no answer within ${timeout / 1000} s`)));
-      sent.on("error", reject);
-      sent.on("response", (response) => {
-        let text = "";
-        response.setEncoding("utf8");
-        response.on("data", (chunk: string) => {
-          text = (text + chunk).slice(-maxReplyChars);
-        });
-        response.on("error", reject);
-        response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
-      });
-      sent.end(body);
-    });
+    const length = { "content-length": String(body?.length ?? 0) };
+    const sent = request(url, { method, timeout, headers: { ...headers, ...length } });
+    sent.on("timeout", () => sent.destroy(new Error(`no answer within ${timeout / 1000} s`)));
+    sent.end(body);
+    return textReply(sent, maxReplyChars);
   }
 }
 
 /** Why Ray did not do it; with a wait if it may the next time. */
-function refusal(what: string, { status, text }: Reply): SluiceError {
+function refusal(what: string, { status, text }: TextReply): SluiceError {
   // Answers to faults are the stacks of Python, whose last line says why.
   const said = text.trim().split("\n").at(-1)?.slice(0, 500) ?? "";
   const isDenied = status === 401 || status === 403;

@@ -1,6 +1,7 @@
 import { Agent, request } from "node:http";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import { type TextReply, textReply } from "../../foundation/text-reply.ts";
 
 /** Most characters of a managed server's facts. */
 const maxServerReplyChars = 4 * 1024 * 1024;
@@ -40,26 +41,15 @@ export class ServerClient {
     this.#agent.destroy();
   }
 
-  #get(path: string): Promise<{ status: number | undefined; text: string }> {
-    return new Promise((resolve, reject) => {
-      const asked = request(this.#origin + path, {
-        headers: this.#headers,
-        agent: this.#agent,
-        timeout: limits.serverHealthTimeoutMs,
-      });
-      asked.on("timeout", () => asked.destroy(new TookTooLong()));
-      asked.on("error", reject);
-      asked.on("response", (response) => {
-        let text = "";
-        response.setEncoding("utf8");
-        response.on("data", (chunk: string) => {
-          text = (text + chunk).slice(-maxServerReplyChars);
-        });
-        response.on("error", reject);
-        response.on("end", () => resolve({ status: response.statusCode, text }));
-      });
-      asked.end();
+  #get(path: string): Promise<TextReply> {
+    const sent = request(this.#origin + path, {
+      headers: this.#headers,
+      agent: this.#agent,
+      timeout: limits.serverHealthTimeoutMs,
     });
+    sent.on("timeout", () => sent.destroy(new TookTooLong()));
+    sent.end();
+    return textReply(sent, maxServerReplyChars);
   }
 }
 
