@@ -1,7 +1,8 @@
 import type { InferenceRequest, TooLongPolicy } from "../foundation/inference.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { DownloadProgress } from "./models/model-context.ts";
-import type { PackageContext } from "./packages/packages.ts";
+import type { ResolveOptions } from "./models/models.ts";
+import type { LocatedEngine, PackageContext } from "./packages/packages.ts";
 import type { ParameterSupport, Unsupported } from "./parameter-support.ts";
 
 /** GPUs for a job's model. */
@@ -170,4 +171,46 @@ export function threadACore<Options extends { threads?: number | undefined }>(
 ): Options {
   if (workers === 1 || cores === undefined) return options;
   return { ...options, threads: options.threads ?? cores };
+}
+
+/** The package of an engine, fetched if it is missing; errors as `locateEnginePackage`. */
+export async function preparePackage(
+  engine: string,
+  context: PackageContext,
+  { install, onProgress, onWait }: PrepareOptions,
+): Promise<LocatedEngine> {
+  const { locateEnginePackage } = await import("./packages/packages.ts");
+  const facts = { name: `${engine} engine`, source: engine === "openvino" ? "pip" : "npm" };
+  return await locateEnginePackage(engine, context, {
+    install,
+    onWait: () => onWait?.(`the ${facts.name}`),
+    onProgress: (bytes) => onProgress?.({ ...facts, bytes }),
+  });
+}
+
+/**
+ * `prepare` and `check` of an engine with a package of its own and its model on this machine.
+ *
+ * @param find locates the model, and fetches a missing one if it may.
+ */
+export function onThisMachine(
+  engine: string,
+  find: (name: string, context: PackageContext, options: ResolveOptions) => Promise<unknown>,
+): Required<Pick<EngineDescription<{ name: string }>, "prepare" | "check">> {
+  return {
+    async prepare({ name }, context, options) {
+      await preparePackage(engine, context, options);
+      const { install, onProgress, onWait } = options;
+      await find(name, context, {
+        download: install,
+        onWait: () => onWait?.(name),
+        onProgress: (progress) => onProgress?.(progress),
+      });
+    },
+    async check({ name }, context) {
+      const { parseModelName } = await import("./models/model-reference.ts");
+      const { kind } = parseModelName(name, context.workingDirectory);
+      if (kind === "path") await find(name, context, { download: false });
+    },
+  };
 }

@@ -15,6 +15,20 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 // A plain exit can hang in native code or in garbage collection; nothing here is lost.
 const leaveNow = () => process.kill(process.pid, "SIGKILL");
 
+const openers: Partial<Record<HostedKind, (options: Json) => Promise<HostedEngine>>> = {
+  llama: async (options) => {
+    const { openHostedLlama } = await import("../llama/hosted-llama.ts");
+    // Written before the library can abort: pipes are synchronous here.
+    return openHostedLlama(options, (line) => void process.stderr.write(`${line}\n`));
+  },
+  predictor: async (options) =>
+    (await import("../predictor/hosted-predictor.ts")).openHostedPredictor(options),
+  stages: async (options) =>
+    (await import("../pipeline/hosted-stages.ts")).openHostedStages(options),
+  transformers: async (options) =>
+    (await import("../transformers/hosted-transformers.ts")).openHostedTransformers(options),
+};
+
 const socket = new Socket({ fd: leashChannelDescriptor });
 const channel = jsonLinesChannel<FromHost, ToHost>(socket, socket);
 channel.onClose(leaveNow);
@@ -30,22 +44,7 @@ serveHost({
 
 /** Opens the implementation of `kind` in this process, which is an engine host. */
 async function openHosted(kind: HostedKind, options: Json): Promise<HostedEngine> {
-  if (kind === "llama") {
-    const { openHostedLlama } = await import("../llama/hosted-llama.ts");
-    // Written before the library can abort: pipes are synchronous here.
-    return openHostedLlama(options, (line) => void process.stderr.write(`${line}\n`));
-  }
-  if (kind === "predictor") {
-    const { openHostedPredictor } = await import("../predictor/hosted-predictor.ts");
-    return openHostedPredictor(options);
-  }
-  if (kind === "stages") {
-    const { openHostedStages } = await import("../pipeline/hosted-stages.ts");
-    return openHostedStages(options);
-  }
-  if (kind === "transformers") {
-    const { openHostedTransformers } = await import("../transformers/hosted-transformers.ts");
-    return openHostedTransformers(options);
-  }
-  throw new SluiceError("PROTOCOL", `unknown kind of engine: ${String(kind)}`);
+  const open = openers[kind];
+  if (!open) throw new SluiceError("PROTOCOL", `unknown kind of engine: ${String(kind)}`);
+  return open(options);
 }

@@ -1,4 +1,4 @@
-import { type EngineDescription, threadACore } from "../engine-description.ts";
+import { type EngineDescription, onThisMachine, threadACore } from "../engine-description.ts";
 import { isModelPath } from "../models/model-path.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { LlamaModelOptions } from "./options.ts";
@@ -23,24 +23,7 @@ export const llamaDescription: EngineDescription<LlamaModelOptions> = {
     };
   },
   sharedAmong: threadACore,
-  async prepare({ name }, context, { install, onProgress, onWait }) {
-    const { locateEnginePackage } = await import("../packages/packages.ts");
-    await locateEnginePackage("llama", context, {
-      install,
-      onWait: () => onWait?.("the llama engine"),
-      onProgress: (bytes) => onProgress?.({ name: "llama engine", source: "npm", bytes }),
-    });
-    const { resolveModel } = await import("../models/models.ts");
-    await resolveModel(name, context, {
-      download: install,
-      onWait: () => onWait?.(name),
-      onProgress: (progress) => onProgress?.(progress),
-    });
-  },
-  async check({ name }, context) {
-    const { parseModelName } = await import("../models/model-reference.ts");
-    if (parseModelName(name, context.workingDirectory).kind !== "path") return;
-    const { resolveModel } = await import("../models/models.ts");
-    await resolveModel(name, context, { download: false });
-  },
+  ...onThisMachine("llama", async (...of) =>
+    (await import("../models/models.ts")).resolveModel(...of),
+  ),
 };

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
 import { atLeastOne, setting } from "../../foundation/setting.ts";
+import { replicaShape } from "../batching/batch-options.ts";
 
 /** The kinds of stages. */
 const stageKinds = [
@@ -62,11 +63,7 @@ const batchesShape = {
     "Longest time to load its code in a process; then that is ended, and the run stops",
     atLeastOne.max(limits.maxServerLoadTimeoutMs).default(limits.workerReadyTimeoutMs),
   ),
-  timeoutMs: setting(
-    "operation",
-    "Longest time of a batch; then its process is ended, and its rows are sent again in smaller groups",
-    atLeastOne.default(limits.requestTimeoutMs),
-  ),
+  timeoutMs: replicaShape.timeoutMs,
 };
 
 /** `model` of a job with engine `pipeline`, whose `generate` stages have models of `inner`. */

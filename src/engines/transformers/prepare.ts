@@ -1,6 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { PrepareOptions } from "../engine-description.ts";
-import { locateEnginePackage, type PackageContext } from "../packages/packages.ts";
+import { type PrepareOptions, preparePackage } from "../engine-description.ts";
+import type { PackageContext } from "../packages/packages.ts";
 import { isModelHere, openTransformersFrom } from "./engine.ts";
 import { assertOnnxFolder, parseOnnxModelName } from "./model-place.ts";
 import type { TransformersModelOptions } from "./options.ts";
@@ -15,16 +15,13 @@ import type { TransformersModelOptions } from "./options.ts";
 export async function prepareTransformers(
   options: TransformersModelOptions,
   context: PackageContext,
-  { install, onProgress, onWait }: PrepareOptions,
+  prepare: PrepareOptions,
 ): Promise<void> {
-  const { entry } = await locateEnginePackage("transformers", context, {
-    install,
-    onWait: () => onWait?.("the transformers engine"),
-    onProgress: (bytes) => onProgress?.({ name: "transformers engine", source: "npm", bytes }),
-  });
+  const { entry } = await preparePackage("transformers", context, prepare);
   const model = parseOnnxModelName(options.name, context.workingDirectory);
   if (model.kind === "folder") return assertOnnxFolder(model.path);
   if (await isModelHere(options, context)) return;
+  const { install, onProgress, onWait } = prepare;
   if (!install) {
     const hint = "run it once without --no-install";
     throw new SluiceError("MODEL_MISSING", options.name, { hint });
