@@ -103,8 +103,8 @@ function busiestRows(rows: number, workers: number, size: number): number {
 }
 
 /**
- * As `defaultTaskRows`, for rows in prefix order: the larger a task, the more of its prompts have a common
- * beginning.
+ * As `defaultTaskRows`, for rows in prefix order: the larger a task, the more of its prompts have a
+ * common beginning.
  */
 export function prefixTaskRows(rows: number, workers: number): number {
   return Math.max(4, Math.min(limits.maxTaskRows, Math.ceil(rows / workers)));
