@@ -16,7 +16,7 @@ describe("eachAtOnce", () => {
     expect(most).toBe(2);
   });
 
-  it("throws the first failure once items in progress have ended, and begins no others", async () => {
+  it("throws the first failure after the items in progress, and begins no others", async () => {
     const [begun, ended]: [number[], number[]] = [[], []];
     const handling = eachAtOnce([1, 2, 3, 4], 2, async (item) => {
       begun.push(item);
