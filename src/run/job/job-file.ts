@@ -47,6 +47,28 @@ export async function readJobFile(
     const hint = isTemplate ? { hint: quoteHint } : {};
     throw new SluiceError("JOB_INVALID", fault.message, { file, line, cause: fault, ...hint });
   }
+  assertPlainKeys(document, lines, file, yaml);
+  const maxAliasCount = limits.maxYamlAliases;
+  const given = namedFaults(file, (): unknown => document.toJS({ maxAliasCount }));
+  const value = plainValue(given ?? {}, file);
+  if (!isJsonObject(value)) {
+    throw new SluiceError("JOB_INVALID", "a job file is a mapping of keys to values", {
+      file,
+      hint: "a file of rows is given by --input; sluice init writes a job file to begin with",
+    });
+  }
+  const problems: Problem[] = [];
+  const expanded = await expand(value, [], { environment, origin, problems });
+  return { value: expanded as JsonObject, origin, problems };
+}
+
+/** @throws SluiceError for a key that is there twice, or that is a mapping or a list. */
+function assertPlainKeys(
+  document: Document,
+  lines: LineCounter,
+  file: string,
+  yaml: typeof import("yaml"),
+): void {
   yaml.visit(document, {
     Map(_, { items }) {
       const keys = new Set<unknown>();
@@ -66,18 +88,6 @@ export async function readJobFile(
       throw new SluiceError("JOB_INVALID", detail, { file, line, hint: quoteHint });
     },
   });
-  const maxAliasCount = limits.maxYamlAliases;
-  const given = namedFaults(file, (): unknown => document.toJS({ maxAliasCount }));
-  const value = plainValue(given ?? {}, file);
-  if (!isJsonObject(value)) {
-    throw new SluiceError("JOB_INVALID", "a job file is a mapping of keys to values", {
-      file,
-      hint: "a file of rows is given by --input; sluice init writes a job file to begin with",
-    });
-  }
-  const problems: Problem[] = [];
-  const expanded = await expand(value, [], { environment, origin, problems });
-  return { value: expanded as JsonObject, origin, problems };
 }
 
 /** The lexer's mark before each text without quotes; it does not come from the file. */
