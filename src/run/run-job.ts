@@ -37,6 +37,7 @@ import type { RunEvent, RunSummary } from "./status/events.ts";
 import { openCounts } from "./status/stopped-counts.ts";
 import { requestsOfStopped } from "./status/stopped-requests.ts";
 import {
+  type CallFacts,
   duplicatesNotice,
   finishReasons,
   rate,
@@ -102,17 +103,12 @@ export async function runJob(
   const sealed = await completeSeal(context, context.plan, dependencies);
   if (sealed) {
     const facts = { ...placesOf(location, sealed.generation), runTimeSec: seconds() };
-    const isSuccess = areFailuresAllowed(
-      opened.job,
-      { rows: sealed.rows.total },
-      sealed.rows.failed,
-    );
     const before = { resumedRows: sealed.rows.total, generatedTokens: 0 };
-    const summary = sealedSummary(sealed, { ...facts, ...before }, isSuccess);
+    const result = sealedResult(sealed, opened.job, { ...facts, ...before }, true);
     // The sealing process may have died before it wrote the report, or writes none.
     const hasReport = await context.storage.stat(reportPath);
-    if (opened.job.report && !hasReport) await writeAxolotlReport(context, summary);
-    return { summary, exitCode: exitCodeOf(isSuccess), wasSealed: true, opened };
+    if (opened.job.report && !hasReport) await writeAxolotlReport(context, result.summary);
+    return { ...result, opened };
   }
   const id = context.worker;
   const { storage, clock } = context;
@@ -220,10 +216,9 @@ export async function carryOut(
     if (cut !== undefined) onEvent({ type: "notice", message: cut });
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
-    const isSuccess = areFailuresAllowed(job, { rows: run.totalRows }, failed);
-    const summary = sealedSummary(manifest, { ...facts, runTimeSec: seconds() }, isSuccess);
-    if (job.report) await writeAxolotlReport(context, summary);
-    return { summary, exitCode: exitCodeOf(isSuccess), wasSealed: false };
+    const result = sealedResult(manifest, job, { ...facts, runTimeSec: seconds() }, false);
+    if (job.report) await writeAxolotlReport(context, result.summary);
+    return result;
   } finally {
     await events.close();
   }
@@ -419,8 +414,17 @@ export function areFailuresAllowed(
   return failed <= (failedRowsAllowed(job, plan) ?? 0);
 }
 
-export function exitCodeOf(isSuccess: boolean): number {
-  return isSuccess ? exitCodes.ok : exitCodes.failedRows;
+/** The result of a call whose run is sealed. */
+export function sealedResult(
+  manifest: Manifest,
+  job: JobSpec,
+  facts: CallFacts,
+  wasSealed: boolean,
+): RunResult {
+  const { total, failed } = manifest.rows;
+  const isSuccess = areFailuresAllowed(job, { rows: total }, failed);
+  const exitCode = isSuccess ? exitCodes.ok : exitCodes.failedRows;
+  return { summary: sealedSummary(manifest, facts, isSuccess), exitCode, wasSealed };
 }
 
 /** Absolute paths of the output and of the manifest. */

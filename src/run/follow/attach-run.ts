@@ -8,20 +8,12 @@ import { runStorage } from "../directory/run-storage.ts";
 import { readPlan } from "../plan/plan.ts";
 import { openRetry } from "../retry/abandon-retry.ts";
 import type { RunContext } from "../run-context.ts";
-import {
-  areFailuresAllowed,
-  exitCodeOf,
-  pendingTasks,
-  placesOf,
-  type RunResult,
-  stoppedResult,
-} from "../run-job.ts";
+import { pendingTasks, placesOf, type RunResult, sealedResult, stoppedResult } from "../run-job.ts";
 import { committedTasks } from "../seal/commits.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { sealAsLeader } from "../seal/seal-as-leader.ts";
 import { readManifest } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
-import { sealedSummary } from "../status/summary.ts";
 import { RunFollower } from "./run-follower.ts";
 
 const lookIntervalMs = 1000;
@@ -64,18 +56,14 @@ export async function attachRun(
     ...(await follower.end(pending.tasks, error)),
     runTimeSec: (clock.monotonic() - startMs) / 1000,
   });
-  const sealedResult = async (manifest: Manifest, wasSealed: boolean): Promise<RunResult> => {
+  const resultOf = async (manifest: Manifest, wasSealed: boolean): Promise<RunResult> => {
     const job = (await leadingCoordinator(storage))?.job ?? plan.job;
-    const { total, failed } = manifest.rows;
-    const isSuccess = areFailuresAllowed(job, { rows: total }, failed);
     const end = wasSealed ? { runTimeSec: 0, generatedTokens: 0, resumedRows: 0 } : await ended();
-    const resumedRows = wasSealed ? total : pending.committedRows + end.resumedRows;
-    const facts = { ...places, ...end, resumedRows };
-    const summary = sealedSummary(manifest, facts, isSuccess);
-    return { summary, exitCode: exitCodeOf(isSuccess), wasSealed };
+    const resumedRows = wasSealed ? manifest.rows.total : pending.committedRows + end.resumedRows;
+    return sealedResult(manifest, job, { ...places, ...end, resumedRows }, wasSealed);
   };
   const standing = await sealOf(context);
-  if (standing) return await sealedResult(standing, true);
+  if (standing) return await resultOf(standing, true);
   await follower.read();
   onEvent({
     type: "run-start",
@@ -90,7 +78,7 @@ export async function attachRun(
       await follower.read();
       const { total, failed } = sealed.rows;
       onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
-      return await sealedResult(sealed, false);
+      return await resultOf(sealed, false);
     }
     const isDue = look % looksPerLife === 0;
     if (isDue && !(await isAtWork(context, dependencies, countPlaced, signal))) {

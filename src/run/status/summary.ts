@@ -2,7 +2,8 @@ import type { ErrorCounts } from "../attempt/commit.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import type { RunSummary } from "./events.ts";
 
-interface CallFacts {
+/** What the summary of a sealed run takes from the call. */
+export interface CallFacts {
   runTimeSec: number;
   /** Rows that earlier calls had answered. */
   resumedRows: number;
