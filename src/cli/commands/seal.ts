@@ -12,7 +12,7 @@ export function register(command: Command, given: CliIo): void {
 
 async function seal(run: string, io: CliIo): Promise<void> {
   const [{ assertAllCommitted }, { sealAsLeader }, { readManifest }] = await Promise.all([
-    import("../../run/dispatch/open-tasks.ts"),
+    import("../../run/seal/commits.ts"),
     import("../../run/seal/seal-as-leader.ts"),
     import("../../run/seal/seals.ts"),
   ]);

@@ -1,8 +1,10 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { commitPath, commitPrefix, type Generation, taskOfCommit } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
+import { type Plan, readPlan } from "../plan/plan.ts";
 
 /** Numbers of the tasks with a commit in this generation: one listing, no reads. */
 export async function committedTasks(storage: Storage, of: Generation): Promise<Set<number>> {
@@ -12,6 +14,31 @@ export async function committedTasks(storage: Storage, of: Generation): Promise<
     if (task !== undefined) tasks.add(task);
   }
   return tasks;
+}
+
+/** Tasks of a plan without a commit, in order. */
+export function openTasks({ tasks }: Plan, committed: ReadonlySet<number>): number[] {
+  const all = Array.from({ length: tasks.count }, (_, task) => task);
+  return all.filter((task) => !committed.has(task));
+}
+
+/** The same as an index set; empty if all are committed. */
+export function openTaskSet(plan: Plan, committed: ReadonlySet<number>): string {
+  return formatIndexSet(rangesOf(openTasks(plan, committed)));
+}
+
+/** @throws SluiceError `RUN_OPEN`, naming the tasks that are not committed. */
+export async function assertAllCommitted(storage: Storage): Promise<void> {
+  const plan = await readPlan(storage);
+  const open = openTaskSet(plan, await committedTasks(storage, plan));
+  if (open === "") return;
+  throw new SluiceError(
+    "RUN_OPEN",
+    `tasks ${open} of 0-${plan.tasks.count - 1} are not committed`,
+    {
+      hint: `sluice worker ${storage.location} --tasks ${open}`,
+    },
+  );
 }
 
 /** A commit with its stored bytes. */
