@@ -47,7 +47,10 @@ export interface RunOptions {
   logger?: Logger;
   /** The folder where relative paths start; default: that of the process. */
   workingDirectory?: string;
-  /** Environment of the workers, also for `apiKeyEnv`; default: that of the process. */
+  /**
+   * Environment of the workers, also for `apiKeyEnv` and for variables of a job file; default: that
+   * of the process.
+   */
   environment?: Readonly<Record<string, string | undefined>>;
 }
 

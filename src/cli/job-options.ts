@@ -42,7 +42,7 @@ const listedFlags: readonly [flags: string, description: string, isRepeatable?: 
   ["--env <name[=value]>", "environment of the workers; a name alone passes its value", true],
 ];
 
-const listedNames = listedFlags.map(([flags]) => /^--([\w-]+)/.exec(flags)![1]!);
+const listedNames: readonly string[] = listedFlags.map(([flags]) => /^--([\w-]+)/.exec(flags)![1]!);
 
 /**
  * Declares all options of a job: the job file as argument or by `-c`, `--set`, the listed flags,
@@ -174,28 +174,16 @@ function camelCase(flag: string): string {
   return flag.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Keys whose flag is a listed one, which does more than set the key. */
-const keysOfListedFlags = [
-  "input",
-  "dataset",
-  "model",
-  "prompt",
-  "output",
-  "limit",
-  "sample",
-  "env",
-];
-
-/** Keys with a flag of their own: not below names and lists, and not those of listed flags. */
+/** Keys with a flag of their own: not below names and lists; listed flags do more than set a key. */
 function flagKeys(): readonly JobKey[] {
   return jobKeys().filter(
-    ({ path, environment }) => environment !== undefined && !keysOfListedFlags.includes(path),
+    ({ path, environment }) => environment !== undefined && !listedNames.includes(path),
   );
 }
 
 function flagKeyNamed(name: string): NamedKey | undefined {
   const key = jobKeyNamed(name);
-  return key && !keysOfListedFlags.includes(key.path) ? key : undefined;
+  return key && !listedNames.includes(key.path) ? key : undefined;
 }
 
 /** The keys with flags in the arguments, under any of their names. */
