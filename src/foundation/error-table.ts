@@ -280,10 +280,7 @@ export const errorTable = Object.freeze({
   FAKE_FAILURE: row("the fake engine was told to fail", "see model.failures", true),
 
   // Engines and models
-  ENGINE_DIED: engine(
-    "the engine, or its worker, ended unexpectedly",
-    "see the lines above; it is started again",
-  ),
+  ENGINE_DIED: engine("the engine ended unexpectedly", "see the lines above; it is started again"),
   ENGINE_STALLED: engine(
     "the engine did not answer in time",
     "it is ended and restarted; raise model.timeoutMs if its rows only take long",
