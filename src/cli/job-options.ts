@@ -174,7 +174,7 @@ function camelCase(flag: string): string {
   return flag.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Keys with a flag of their own: not below names and lists; a listed flag does more than set one. */
+/** Keys with a flag of their own: not below names and lists, and not those of a listed flag. */
 function flagKeys(): readonly JobKey[] {
   return jobKeys().filter(
     ({ path, environment }) => environment !== undefined && !listedNames.includes(path),
