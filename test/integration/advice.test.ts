@@ -89,6 +89,19 @@ const elsewhere: Record<string, string> = {
   "sluice fleet task list shows indexes and ids": "test/integration/fleet.test.ts lists tasks",
   "this describes a fleet of commands: sluice fleet create -c reads it":
     "test/integration/fleet.test.ts creates one so",
+  "call it in the folder where sluice serve --start was called":
+    "test/integration/serve-archives.test.ts starts and stops there",
+  "end it with sluice serve --stop, or start the other one in a folder of its own": "likewise",
+  "make it anew with sluice archive; docs/torchserve.md says what it may hold":
+    "test/integration/serve-archives.test.ts makes archives",
+  "see sluice archive --help": "names the help",
+  "name an image with Node.js and Sluice: sluice image builds one":
+    "test/integration/image.test.ts builds it",
+  "run sluice engine add llama --hardware vulkan, or take a newer driver: docs/engines.md#gpus; ":
+    "test/engines/llama/gpu.test.ts has the package taken; it needs a GPU to help",
+  "update the driver, or run sluice engine add llama --hardware vulkan; ": "likewise",
+  "the fleet has no tasks; sluice fleet add gives it some":
+    "test/integration/fleet.test.ts adds tasks",
   "name the image: sluice image --tag NAME": "test/integration/image.test.ts names it",
 };
 

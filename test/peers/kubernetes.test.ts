@@ -233,7 +233,7 @@ kubernetes: { image: sluice, volumes: [{ path: ${folder}, claim: shared }] }
     const logs = await calls.fleet("logs", "--name", "far");
     expect([...logs.matchAll(/^(\d) of 6$/gm)].map(([, task]) => task)).toEqual([..."012345"]);
     const workers = await calls.fleet("worker", "list", "--name", "far");
-    expect(workers).toMatch(/^far-0 .* kubernetes sluice-far-\S+-0-\w+ 0 /m);
+    expect(workers).toMatch(/^far-\d .* kubernetes sluice-far-\S+-0-\w+ 0 /m);
     await calls.fleet(
       ...["create", "-c", "fleet.yaml", "--name", "long", "--count", "4", "--max-scale", "2"],
       ...["--command", "sh", "--command", "-c", "--arg", "touch begun; sleep 600", "--cpu", "1"],
