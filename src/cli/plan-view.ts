@@ -112,7 +112,10 @@ function rowLines({ index, file, line, requests, error }: ShownRow): string[] {
 function requestLines(request: ShownRow["requests"][number]): string[] {
   const element = request.element === undefined ? "" : `, element ${request.element}`;
   const lines = [`   ${request.promptName}${element}`];
-  for (const { role, content } of request.messages ?? []) lines.push(...textLines(role, content));
+  for (const { role, content } of request.messages ?? []) {
+    const shown = typeof content === "string" ? content : spacedJson([...content]);
+    lines.push(...textLines(role, shown));
+  }
   if (request.prompt !== undefined) {
     lines.push(...textLines(request.embed ? "embedding" : "completion", request.prompt));
   }

@@ -1,10 +1,11 @@
 import { SluiceError } from "../foundation/errors.ts";
 import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
-import type {
-  InferenceRequest,
-  InferenceResponse,
-  SlottedLine,
-  TextMessage,
+import {
+  contentText,
+  type InferenceRequest,
+  type InferenceResponse,
+  type SlottedLine,
+  type TextMessage,
 } from "../foundation/inference.ts";
 import { isJsonObject, type Json } from "../foundation/json.ts";
 import { sourceWords, wholePattern } from "../foundation/spans.ts";
@@ -242,7 +243,7 @@ export function withComplaint<R extends InferenceRequest>(
   const messages = [...request.messages];
   const last = messages.at(-1);
   // The prompt began the answer itself; what the model wrote comes after that.
-  const begun = last?.role === "assistant" ? last.content : "";
+  const begun = last?.role === "assistant" ? contentText(last.content) : "";
   if (begun !== "") messages.pop();
   const bad: TextMessage = { role: "assistant", content: begun + badText || "(nothing)" };
   const complaint = `That is not right: ${problem}\nAnswer again, with the corrected ${noun} only.`;

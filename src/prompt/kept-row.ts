@@ -66,12 +66,12 @@ export class RowKeeper implements RequestKeeper {
       const { messages, prompt, tokens, origin, ...own } = ownParts(request);
       const { index: _, ...place } = origin;
       const turn = this.#turnOf(request, requests);
-      const words = turn ? { tokens } : { messages, prompt, tokens };
+      const words = turn ? { tokens } : ({ messages, prompt, tokens } as Known<Words>);
       const slots = request.slottedLine?.slots ?? request.structure?.copies;
       return {
         ...place,
         ...own,
-        ...keptWords(words, requests[at - 1] ?? {}),
+        ...keptWords(words, (requests[at - 1] ?? {}) as Words),
         ...(turn && { turn }),
         ...(slots && { sources: slots.map(({ source }) => numberOf(source)) }),
       };
@@ -87,7 +87,7 @@ export class RowKeeper implements RequestKeeper {
       if (element !== undefined) origin.element = element;
       if (number !== undefined) origin.number = number;
       if (after !== undefined) origin.after = after;
-      const words = restoredWords({ messages, prompt, tokens }, requests.at(-1) ?? {});
+      const words = restoredWords({ messages, prompt, tokens }, (requests.at(-1) ?? {}) as Words);
       const ask = turn && [...this.#askBefore(origin, requests), ...turn];
       const copied = sources.map((number) => texts[number]!);
       const known = this.#prompts.get(promptName)!;
@@ -119,8 +119,8 @@ function ownParts(request: RowRequest): OwnParts {
 /** A text or list as the difference from another: length of the common beginning, and the rest. */
 type Beyond<Whole> = readonly [shared: number, rest: Whole];
 
-/** The words of a request, for the engine. */
-type Words = Pick<RowRequest, "prompt" | "messages" | "tokens">;
+/** The words of a request, for the engine. Prompts, the only ones that are kept, make text alone. */
+type Words = Pick<RowRequest, "prompt" | "tokens"> & { messages?: readonly TextMessage[] };
 
 type Known<Parts> = { [Name in keyof Parts]: Parts[Name] | undefined };
 

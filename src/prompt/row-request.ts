@@ -1,4 +1,4 @@
-import type { InferenceRequest, RequestOrigin, TextMessage } from "../foundation/inference.ts";
+import type { InferenceRequest, RequestOrigin } from "../foundation/inference.ts";
 
 /** The origin of a row's request, with facts for the row's other requests. */
 export interface RowOrigin extends RequestOrigin {
@@ -14,5 +14,4 @@ export interface RowOrigin extends RequestOrigin {
 /** A request that prompts make from a row. Facts for the run are in `origin`. */
 export interface RowRequest extends InferenceRequest {
   origin: RowOrigin;
-  messages?: readonly TextMessage[];
 }

@@ -26,6 +26,8 @@ export type ServerBehaviour =
       /** Default: words that follow from the request. */
       text?: string;
       finishReason?: string;
+      /** Calls of tools in place of text, in chats. */
+      toolCalls?: JsonObject[];
       /** Default: true. False leaves `usage` out. */
       usage?: boolean;
       cachedTokens?: number;
@@ -239,7 +241,9 @@ function eventsOf(body: Json, { stream_options: options }: JsonObject): string[]
   const isChat = common.object === "chat.completion";
   const event = (rest: JsonObject) => `data: ${JSON.stringify({ ...common, ...rest })}\n\n`;
   const pieces = choices.map(({ index = 0, message, text, finish_reason: end = null }) => {
-    const whole = String(isJsonObject(message ?? null) ? (message as JsonObject).content : text);
+    const { content = text ?? null, tool_calls: calls } = (message ?? {}) as JsonObject;
+    if (Array.isArray(calls)) return [...callPieces(index, calls as JsonObject[])];
+    const whole = String(content);
     const words = whole.match(/\s*\S+|\s+$/g) ?? [];
     const piece = (word: string, reason: Json): JsonObject => ({
       index,
@@ -257,6 +261,22 @@ function eventsOf(body: Json, { stream_options: options }: JsonObject): string[]
     ...(wantsUsage && usage !== null ? [event({ choices: [], usage })] : []),
     "data: [DONE]\n\n",
   ];
+}
+
+/** Calls as servers stream them: the name, then the arguments, letter by letter here. */
+function* callPieces(index: Json, calls: readonly JsonObject[]): Generator<JsonObject> {
+  const piece = (delta: JsonObject, reason: Json): JsonObject => ({
+    ...{ index, delta, finish_reason: reason },
+  });
+  for (const [at, { function: called, ...call }] of calls.entries()) {
+    const { name = null, arguments: given } = called as JsonObject;
+    const start = { index: at, ...call, function: { name, arguments: "" } };
+    yield piece({ tool_calls: [start] }, null);
+    for (const letter of String(given)) {
+      yield piece({ tool_calls: [{ index: at, function: { arguments: letter } }] }, null);
+    }
+  }
+  yield piece({}, "tool_calls");
 }
 
 function sendStatus(
@@ -296,6 +316,10 @@ function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: 
     completionTokens += kept.length;
     const text = kept.join(" ");
     const finish = answer.finishReason ?? (kept.length < spoken.length ? "length" : "stop");
+    if (answer.toolCalls) {
+      const message = { role: "assistant", content: null, tool_calls: answer.toolCalls };
+      return { index, message, finish_reason: "tool_calls" };
+    }
     return isChat
       ? { index, message: { role: "assistant", content: text }, finish_reason: finish }
       : { index, text, finish_reason: finish };

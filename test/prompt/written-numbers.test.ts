@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { contentText } from "../../src/foundation/inference.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { promptOptions } from "../../src/prompt/prompt-options.ts";
 import { compilePromptSet, type PromptSetSpec } from "../../src/prompt/prompt-set.ts";
@@ -9,7 +10,9 @@ const generation = { maxNewTokens: 8, seed: 1 } as PromptSetSpec["generation"];
 function asked(prompt: unknown, raw: string): string[] {
   const set = compilePromptSet({ prompt: promptOptions.parse(prompt), generation });
   const requests = set.requests(JSON.parse(raw) as JsonObject, 0, undefined, raw);
-  return requests.map(({ prompt: text, messages }) => text ?? messages!.at(-1)!.content);
+  return requests.map(
+    ({ prompt: text, messages }) => text ?? contentText(messages!.at(-1)!.content),
+  );
 }
 
 const raw =

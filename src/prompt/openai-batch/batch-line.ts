@@ -1,13 +1,13 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type {
+  ChatMessage,
   InferenceRequest,
   SamplingParameters,
-  TextMessage,
   ToolChoice,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { nearest } from "../../foundation/suggest.ts";
-import { messagesOfBody } from "./body-messages.ts";
+import { messagesOfBody, type TakenOfChats } from "./body-messages.ts";
 import { parametersOfBody, type RequestKind } from "./body-parameters.ts";
 import { invalid, missing, shown, unsupported } from "./request-faults.ts";
 import { formatOfBody, type ResponseFormat } from "./response-forms.ts";
@@ -18,7 +18,7 @@ export interface BatchLine {
   /** The model in the body; undefined if it names none. */
   model: string | undefined;
   /** The messages of a chat. */
-  messages?: readonly TextMessage[];
+  messages?: readonly ChatMessage[];
   /** The prompts of a completion or an embedding. A list of inputs gives several vectors. */
   prompts?: readonly string[];
   /** The form that the answer must have; absent if any text will do. */
@@ -41,14 +41,15 @@ const maxInputs = 2048;
 /**
  * Parses one line. A parameter that would change the answer and is not supported is an error.
  *
+ * @param taken of chats by the engine.
  * @throws SluiceError `PARAMETER_MISSING`, `PARAMETER_INVALID`, `PARAMETER_UNSUPPORTED`,
  *   `URL_UNSUPPORTED`, each of which names the field.
  * @example
  * const body = { messages: [{ role: "user", content: "Hi" }], max_tokens: 5 };
  * const row = { custom_id: "1", method: "POST", url: "/v1/chat/completions", body };
- * readBatchLine(row).parameters; // { maxNewTokens: 5 }
+ * readBatchLine(row, { callsTools: false, contentParts: [] }).parameters; // { maxNewTokens: 5 }
  */
-export function readBatchLine(row: JsonObject): BatchLine {
+export function readBatchLine(row: JsonObject, taken: TakenOfChats): BatchLine {
   const { custom_id: customId, method, url, body } = row;
   for (const field of ["custom_id", "method", "url", "body"]) {
     if (row[field] === undefined || row[field] === null) throw missing(field);
@@ -70,7 +71,7 @@ export function readBatchLine(row: JsonObject): BatchLine {
   const format = kind === "embedding" ? undefined : formatOfBody(body);
   if (format) line.format = format;
   if (tools) line.tools = tools;
-  if (kind === "chat") line.messages = messagesOfBody(body);
+  if (kind === "chat") line.messages = messagesOfBody(body, taken);
   else line.prompts = textsOf(body[own], `body.${own}`, kind === "embedding" ? maxInputs : 1);
   return line;
 }

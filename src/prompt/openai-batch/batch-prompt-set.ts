@@ -10,6 +10,7 @@ import { type AnswerForm, withComplaint } from "../answer-form.ts";
 import type { PromptSet } from "../prompt-set.ts";
 import type { RowRequest } from "../row-request.ts";
 import { type BatchLine, readBatchLine } from "./batch-line.ts";
+import type { TakenOfChats } from "./body-messages.ts";
 import { unsupported, withoutTools } from "./request-faults.ts";
 import { type ResponseFormat, ResponseForms } from "./response-forms.ts";
 
@@ -20,8 +21,8 @@ export interface BatchPromptSetOptions {
   models: readonly string[];
   /** True if the engine gives vectors of texts. */
   embeds: boolean;
-  /** True if the engine supports tools. */
-  callsTools: boolean;
+  /** What the engine takes of chats beside text. */
+  taken: TakenOfChats;
   /** Names of parameters that the engine does not support, such as `generation.topK`. */
   unsupportedBy(parameters: SamplingParameters): readonly string[];
 }
@@ -44,7 +45,7 @@ export class BatchPromptSet implements PromptSet {
 
   /** @throws SluiceError the errors of `readBatchLine`, and `MODEL_DIFFERS`. */
   requests(row: JsonObject, index: number): RowRequest[] {
-    const line = readBatchLine(row);
+    const line = readBatchLine(row, this.#options.taken);
     if (line.kind === "embedding" && !this.#options.embeds) {
       const detail = "/v1/embeddings; this engine gives no vectors, engine llama does, and openai";
       throw new SluiceError("URL_UNSUPPORTED", detail, { field: "url" });
@@ -54,7 +55,7 @@ export class BatchPromptSet implements PromptSet {
     const request: RowRequest = { origin, parameters: this.#parametersOf(line) };
     if (line.format) this.#askForm(request, line.format, row);
     if (line.tools) {
-      if (!this.#options.callsTools) throw unsupported("body.tools", withoutTools);
+      if (!this.#options.taken.callsTools) throw unsupported("body.tools", withoutTools);
       Object.assign(request, line.tools);
     }
     if (line.messages) return [{ ...request, messages: line.messages }];

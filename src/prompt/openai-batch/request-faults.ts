@@ -21,9 +21,10 @@ export const withoutTools =
   "no tools are called: ask a server by engine openai, or take them out, and ask for their " +
   "arguments by response_format json_schema";
 
-/** Message for a conversation that continues after tool calls, which no engine supports. */
+/** Message for a conversation that continues after tool calls, for engines that call none. */
 export const withoutToolMessages =
-  "calls in earlier messages are not taken: write what they gave as text of the user";
+  "calls in earlier messages are not taken: ask a server by engine openai, or write what they " +
+  "gave as text of the user";
 
 const shownCharacters = 60;
 

@@ -87,11 +87,12 @@ export function requestPromptSet(
   names: readonly string[],
   parameters: SamplingParameters,
 ): PromptSet {
+  const { callsTools = false, contentParts = [] } = describeEngine(model);
   return new BatchPromptSet({
     parameters,
     models: names,
     embeds: answeredApis(model).embedding,
-    callsTools: describeEngine(model).callsTools === true,
+    taken: { callsTools, contentParts },
     unsupportedBy: (asked) => unsupportedOptions(model, asked, []).map(({ option }) => option),
   });
 }

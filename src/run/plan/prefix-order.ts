@@ -1,4 +1,5 @@
 import type { InputRow } from "../../data/row.ts";
+import { contentText } from "../../foundation/inference.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 
@@ -62,7 +63,7 @@ export function firstText(promptSet: PromptSet, row: InputRow): string {
 
 function promptText(request: RowRequest | undefined): string {
   if (request?.messages === undefined) return request?.prompt ?? "";
-  return request.messages.map(({ role, content }) => `${role}\n${content}\n`).join("");
+  return request.messages.map(({ role, content }) => `${role}\n${contentText(content)}\n`).join("");
 }
 
 /**

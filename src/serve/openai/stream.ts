@@ -47,6 +47,9 @@ export async function streamAnswer(
     const { choices, usage } = asked.bodyOf(responses) as unknown as Completed;
     for (const choice of choices) {
       begin(choice.index);
+      const calls = isChat ? callsOf(choice) : [];
+      // Before the end, as OpenAI does: some clients read nothing after it.
+      if (calls.length > 0) send([chatChoice(choice.index, { tool_calls: calls })]);
       send([lastChoice(choice, isChat)]);
     }
     if (includeUsage) send([], { usage });
@@ -71,15 +74,16 @@ function textChoice(index: number, text: string): JsonObject {
   return { index, text, logprobs: null, finish_reason: null };
 }
 
-/** The end of an answer, with what is known only then: calls of tools, log probabilities. */
+function callsOf({ message }: Completed["choices"][number]): JsonObject[] {
+  const calls = (message?.tool_calls ?? []) as JsonObject[];
+  return calls.map((call, at) => ({ index: at, ...call }));
+}
+
+/** The end of an answer, with its log probabilities, which are known only then. */
 function lastChoice(choice: Completed["choices"][number], isChat: boolean): JsonObject {
-  const { index, finish_reason, logprobs = null, message } = choice;
+  const { index, finish_reason, logprobs = null } = choice;
   if (!isChat) return { index, text: "", logprobs, finish_reason };
-  const calls = (message?.tool_calls as JsonObject[] | undefined)?.map((tool, at) => ({
-    index: at,
-    ...tool,
-  }));
-  return { index, delta: calls ? { tool_calls: calls } : {}, logprobs, finish_reason };
+  return { index, delta: {}, logprobs, finish_reason };
 }
 
 /** Server-sent events on a reply, which begins with the first one. */

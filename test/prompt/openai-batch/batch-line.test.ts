@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../src/foundation/json.ts";
-import { readBatchLine } from "../../../src/prompt/openai-batch/batch-line.ts";
+import { readBatchLine as readLine } from "../../../src/prompt/openai-batch/batch-line.ts";
 
 const chat = (changes: JsonObject = {}): JsonObject => ({
   custom_id: "a",
@@ -10,6 +10,8 @@ const chat = (changes: JsonObject = {}): JsonObject => ({
   ...changes,
 });
 const line = (url: string, body: JsonObject) => chat({ url, body });
+
+const readBatchLine = (row: JsonObject) => readLine(row, { callsTools: false, contentParts: [] });
 
 describe("readBatchLine", () => {
   it("reads a chat, a completion and embeddings", () => {

@@ -18,7 +18,7 @@ const setOf = (changes: Partial<BatchPromptSetOptions> = {}) =>
     parameters,
     models: ["m"],
     embeds: true,
-    callsTools: true,
+    taken: { callsTools: true, contentParts: ["image"] },
     unsupportedBy: () => [],
     ...changes,
   });
@@ -98,7 +98,9 @@ describe("BatchPromptSet", () => {
     const asked = { tools, toolChoice: "required", parallelToolCalls: false };
     expect(setOf().requests(chatRow(body), 0)).toMatchObject([asked]);
     const refused = { code: "PARAMETER_UNSUPPORTED", place: { field: "body.tools" } };
-    expect(() => setOf({ callsTools: false }).requests(chatRow(body), 0)).toThrow(
+    expect(() =>
+      setOf({ taken: { callsTools: false, contentParts: [] } }).requests(chatRow(body), 0),
+    ).toThrow(
       expect.objectContaining({
         ...refused,
         message: expect.stringContaining("ask a server by engine openai"),
