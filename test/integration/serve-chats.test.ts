@@ -40,10 +40,15 @@ async function upstream() {
 
 async function serve() {
   const { baseUrl, received } = await upstream();
-  const server = await startServe(serveFolder(), {
+  const folder = serveFolder();
+  writeFileSync(
+    join(folder, "predict.mjs"),
+    "export const predict = (batch) => batch.map(() => 'text');",
+  );
+  const server = await startServe(folder, {
     models: {
       m: { engine: "openai", name: "up", baseUrl },
-      text: { engine: "command", command: "cat" },
+      text: { engine: "predictor", module: "./predict.mjs" },
     },
   });
   const client = new OpenAI({ baseURL: server.baseUrl, apiKey: "none", maxRetries: 0 });
