@@ -1,5 +1,5 @@
 import type { Engine, EngineContext } from "../engines/engine.ts";
-import { describeEngine, openEngine } from "../engines/registry.ts";
+import { answeredApis, describeEngine, openEngine } from "../engines/registry.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import {
   type Answer,
@@ -79,6 +79,8 @@ export class ServedModel {
   /** Whether a request may be a row. */
   readonly takesRows: boolean;
   readonly #prompts: PromptSet;
+  /** Parameters of transcripts; undefined if the engine makes none. */
+  readonly #transcription: SamplingParameters | undefined;
   readonly #rows: PromptSet;
   readonly #context: EngineContext;
   readonly #maxTries: number;
@@ -104,7 +106,11 @@ export class ServedModel {
     this.#context = context;
     this.#maxTries = serveLimits.maxTries;
     this.#observer = observer;
-    const parameters = parametersOf(given, randomInteger(random, 2 ** 31));
+    const seed = randomInteger(random, 2 ** 31);
+    const parameters = parametersOf(given, seed);
+    if (answeredApis(given.model).transcription) {
+      this.#transcription = generationParameters(given.generation, seed, limits.maxNewTokens);
+    }
     this.#prompts = withResponseBodies(requestPromptSet(given.model, ["*"], parameters), name);
     this.#rows = rowPromptSet(parameters);
     const { maxQueueSize = serveLimits.maxQueueSize, maxQueueWaitMs = serveLimits.maxQueueWaitMs } =
@@ -148,6 +154,26 @@ export class ServedModel {
     return {
       requests,
       bodyOf: (responses) => this.#prompts.answer(requests, responses) as JsonObject,
+    };
+  }
+
+  /**
+   * A request for the transcript of a file.
+   *
+   * @param temperature default: the model's `generation`, else the server's.
+   * @throws SluiceError `UNSUPPORTED` if the engine makes no transcripts.
+   */
+  readFile(file: string, temperature: number | undefined): Asked {
+    const common = this.#transcription;
+    if (common === undefined) {
+      throw new SluiceError("UNSUPPORTED", `${this.name} transcribes nothing; engine openai does`);
+    }
+    const explicit = [...(common.explicit ?? []), "temperature"];
+    const parameters = temperature === undefined ? common : { ...common, temperature, explicit };
+    const origin = { index: this.#calls++, promptName: "request" };
+    return {
+      requests: [{ origin, parameters, file }],
+      bodyOf: ([response]) => ({ text: response!.answers[0]!.text }),
     };
   }
 

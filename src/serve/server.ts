@@ -21,6 +21,7 @@ import { answerRoutes } from "./openai/answers.ts";
 import { batchRoutes } from "./openai/batches.ts";
 import { writeFailure } from "./openai/failure.ts";
 import { fileRoutes } from "./openai/files.ts";
+import { transcriptionRoutes } from "./openai/transcriptions.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 import { ServedModel } from "./served-model.ts";
 import { Tokens } from "./tokens.ts";
@@ -248,6 +249,7 @@ class RunningServer implements Server {
     }
     if (kind === "inference") {
       answerRoutes(server, { models: this.#models, clock });
+      transcriptionRoutes(server, { models: this.#models, limits: this.#options.limits, clock });
       fileRoutes(server, { files: stored.files, limits: this.#options.limits, clock });
       batchRoutes(server, stored.batches);
       await server.register(async (scope) => this.#torchServe.addInference(scope));

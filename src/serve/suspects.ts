@@ -59,7 +59,7 @@ export class Suspects {
 }
 
 /** What a request asks, without what differs each time. */
-function digestOf({ messages, prompt, row, parameters }: InferenceRequest): string {
+function digestOf({ messages, prompt, row, file, parameters }: InferenceRequest): string {
   const { seed: _, ...sampling } = parameters;
-  return sha256Hex(canonicalJson({ messages, prompt, row, sampling } as unknown as Json));
+  return sha256Hex(canonicalJson({ messages, prompt, row, file, sampling } as unknown as Json));
 }

@@ -84,7 +84,8 @@ function modelNameOf({ model }: JsonObject): string {
   return model;
 }
 
-function callOf({ caller, gone, headers, batchStop: stopped }: FastifyRequest): Call {
+/** What a request says of how it is answered. */
+export function callOf({ caller, gone, headers, batchStop: stopped }: FastifyRequest): Call {
   // A row of a batch waits as long as its batch may.
   if (stopped) return { caller, signal: gone, stopped, maxWaitMs: Number.POSITIVE_INFINITY };
   const wait = headers[deadlineHeader];

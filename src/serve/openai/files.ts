@@ -1,12 +1,12 @@
 import { basename } from "node:path";
 import { Readable } from "node:stream";
-import multipart, { type MultipartFile } from "@fastify/multipart";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { FileObject, FileStore, Upload } from "../batches/file-store.ts";
 import type { ServeLimits } from "../options.ts";
 import { wrong } from "./failure.ts";
+import { type Form, readForm, takeForms } from "./form.ts";
 import { lifeSeconds, type PageQuery, pageOf } from "./page.ts";
 
 const pageLimits = { usual: 10_000, most: 10_000 };
@@ -30,10 +30,7 @@ export function fileRoutes(server: FastifyInstance, routes: FileRoutes): void {
   const { files, limits } = routes;
   // In a scope of its own: no other route reads forms.
   void server.register(async (scope) => {
-    await scope.register(multipart, {
-      throwFileSizeLimit: false,
-      limits: { fileSize: limits.maxFileBytes, files: 1, fields: 16, parts: 17, fieldSize: 4096 },
-    });
+    await takeForms(scope, limits.maxFileBytes);
     scope.post("/v1/files", (request) => upload(request, routes));
   });
   server.get<{ Querystring: PageQuery & { purpose?: string } }>("/v1/files", async ({ query }) => {
@@ -52,64 +49,16 @@ export function fileRoutes(server: FastifyInstance, routes: FileRoutes): void {
   );
 }
 
-/** The fields of an upload's form, whose parts come in any order. */
-interface Form {
-  filename?: string;
-  fields: Map<string, string>;
-}
-
 async function upload(request: FastifyRequest, routes: FileRoutes): Promise<FileObject> {
-  if (!request.isMultipart()) {
-    throw new SluiceError("REQUEST_INVALID", "a file is sent as multipart/form-data");
-  }
   const target = await routes.files.begin();
   try {
-    const form = await readForm(request, target, routes);
+    const { limits, clock } = routes;
+    const form = await readForm(request, target, { ...limits, clock });
     return await target.finish(factsOf(form, target));
   } catch (error) {
     await target.abort();
     throw error;
   }
-}
-
-async function readForm(
-  request: FastifyRequest,
-  target: Upload,
-  { limits, clock }: FileRoutes,
-): Promise<Form> {
-  const form: Form = { fields: new Map() };
-  // A large file takes its time, but not without a byte.
-  const wait = () => clock.schedule(limits.requestArrivalTimeoutMs, () => request.raw.destroy());
-  let cancel = wait();
-  request.raw.on("data", () => {
-    cancel();
-    cancel = wait();
-  });
-  try {
-    for await (const part of request.parts()) {
-      if (part.type === "file") form.filename = await readFile(part, target, limits.maxFileBytes);
-      else form.fields.set(part.fieldname, String(part.value));
-    }
-    return form;
-  } catch (error) {
-    if (error instanceof SluiceError) throw error;
-    throw new SluiceError("REQUEST_INVALID", `the form: ${(error as Error).message}`);
-  } finally {
-    cancel();
-  }
-}
-
-async function readFile(
-  { fieldname, filename, file }: MultipartFile,
-  target: Upload,
-  maxBytes: number,
-): Promise<string> {
-  for await (const chunk of file) await target.write(chunk as Uint8Array);
-  if (fieldname !== "file") throw wrong(fieldname, "named file");
-  if (file.truncated) {
-    throw new SluiceError("BODY_TOO_LARGE", `a file may have ${maxBytes} bytes`, { field: "file" });
-  }
-  return filename;
 }
 
 function factsOf({ filename, fields }: Form, { bytes }: Upload) {
