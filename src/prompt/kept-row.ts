@@ -119,7 +119,7 @@ function ownParts(request: RowRequest): OwnParts {
 /** A text or list as the difference from another: length of the common beginning, and the rest. */
 type Beyond<Whole> = readonly [shared: number, rest: Whole];
 
-/** The words of a request, for the engine. Prompts, the only ones that are kept, make text alone. */
+/** The words of a request, for the engine: requests that are kept have text alone. */
 type Words = Pick<RowRequest, "prompt" | "tokens"> & { messages?: readonly TextMessage[] };
 
 type Known<Parts> = { [Name in keyof Parts]: Parts[Name] | undefined };

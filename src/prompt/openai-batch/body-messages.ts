@@ -40,7 +40,21 @@ export function messagesOfBody(body: JsonObject, taken: TakenOfChats): ChatMessa
   if (!Array.isArray(messages) || messages.length === 0) {
     throw invalid("body.messages", "a list of messages", messages);
   }
-  return messages.map((message, at) => messageOf(message, `body.messages[${at}]`, taken));
+  /** Names of called tools by the ids of the calls. */
+  const called = new Map<Json | undefined, string>();
+  return messages.map((given, at) => {
+    const message = messageOf(withoutCalledName(given, called), `body.messages[${at}]`, taken);
+    const calls = message.role === "assistant" ? (message.toolCalls ?? []) : [];
+    for (const call of calls) called.set(call.id, call.function.name);
+    return message;
+  });
+}
+
+/** Clients of agents name the tool in its result; its call says the same. */
+function withoutCalledName(message: Json, called: ReadonlyMap<Json | undefined, string>): Json {
+  if (!isJsonObject(message) || message.role !== "tool") return message;
+  const { name, ...rest } = message;
+  return name === called.get(message.tool_call_id) ? rest : message;
 }
 
 function messageOf(message: Json, field: string, taken: TakenOfChats): ChatMessage {

@@ -77,6 +77,16 @@ describe("messagesOfBody", () => {
     ]);
   });
 
+  it("takes the name of a tool in its result if it is that of the call", () => {
+    const result = { role: "tool", tool_call_id: "c1", content: "Sun" };
+    const calls = { role: "assistant", content: null, tool_calls: [call] };
+    const named = readAll(calls, { ...result, name: "weather" });
+    expect(named[1]).toEqual({ role: "tool", content: "Sun", toolCallId: "c1" });
+    const field = "body.messages[1].name";
+    const refused = expect.objectContaining({ code: "PARAMETER_UNSUPPORTED", place: { field } });
+    expect(() => readAll(calls, { ...result, name: "time" })).toThrow(refused);
+  });
+
   it("reads images and sound of the user", () => {
     const image = { url: "data:image/png;base64,AA==", detail: "low" };
     const parts: Json[] = [
