@@ -105,6 +105,9 @@ export function openListener(options: ListenerOptions): FastifyInstance {
     request.gone = goneSignal(reply, serveLimits.requestTimeoutMs, options.clock);
     if (!isForm(request)) limitArrival(request, serveLimits.requestArrivalTimeoutMs, options.clock);
   });
+  server.addHook("onSend", async (request, reply) => {
+    void reply.header("x-request-id", request.id);
+  });
   server.addHook("onResponse", async (request, reply) => {
     // A form that was refused before it was whole.
     if (isForm(request) && !request.raw.complete) {
