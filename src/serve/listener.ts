@@ -83,12 +83,9 @@ export function openListener(options: ListenerOptions): FastifyInstance {
   server.removeContentTypeParser("application/json");
   server.addContentTypeParser("application/json", { parseAs: "string" }, (_request, body, done) => {
     try {
-      const value = body === "" ? undefined : JSON.parse(body as string);
-      assertShallow(value);
-      done(null, value);
+      done(null, body === "" ? undefined : jsonOf(body as string));
     } catch (error) {
-      const message = `the body is not JSON: ${(error as Error).message}`;
-      done(error instanceof SluiceError ? error : new SluiceError("REQUEST_INVALID", message));
+      done(error as SluiceError);
     }
   });
   server.setErrorHandler((error, request, reply) => {
@@ -124,6 +121,18 @@ export function openListener(options: ListenerOptions): FastifyInstance {
     });
   });
   return server;
+}
+
+/** @throws SluiceError `REQUEST_INVALID`. */
+function jsonOf(text: string): Json {
+  let value: Json;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new SluiceError("REQUEST_INVALID", `the body is not JSON: ${(error as Error).message}`);
+  }
+  assertShallow(value);
+  return value;
 }
 
 /** @throws SluiceError `REQUEST_INVALID` for JSON that nests deeper than the limit. */

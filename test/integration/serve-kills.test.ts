@@ -144,7 +144,39 @@ function violationOf(asked: Asked, text: string, status: number, body: Record<st
   return hasForm ? undefined : `not in the form of its wire: ${shown}`;
 }
 
-it("kill -9 of server, worker and host breaks no other request and loses no row", async (context) => {
+/** Begins a batch where none is in progress, and waits until a worker sends its rows. */
+async function assureBatch({ server }: Load, ids: string[]): Promise<void> {
+  const client = clientOf(server);
+  const last = ids.at(-1);
+  if (last === undefined || isOver(await client.batches.retrieve(last))) {
+    ids.push((await begun(client, rows(rowsOfBatch))).id);
+  }
+  const hasWorker = () => childrenOf(server.pid).some(({ batchToken }) => batchToken);
+  await until(client, ids.at(-1)!, (batch) => isOver(batch) || hasWorker());
+}
+
+/** Kills the workers of batches, or the engine hosts; resolves to their number. */
+function killChildren({ server }: Load, target: "worker" | "host"): number {
+  const victims = childrenOf(server.pid).filter(
+    ({ batchToken }) => (batchToken !== undefined) === (target === "worker"),
+  );
+  for (const { pid } of victims) process.kill(pid, "SIGKILL");
+  return victims.length;
+}
+
+/** Each row is once in the results, and the run is clean. */
+async function expectWhole({ server }: Load, folder: string, id: string): Promise<void> {
+  const client = clientOf(server);
+  const batch = await until(client, id, isOver);
+  expect(batch, JSON.stringify(batch.errors)).toMatchObject({
+    status: "completed",
+    request_counts: { total: rowsOfBatch, completed: rowsOfBatch, failed: 0 },
+  });
+  expect(idsOf(await linesOf(client, batch.output_file_id))).toEqual(idsOf(rows(rowsOfBatch)));
+  await verified(folder, batch);
+}
+
+it("kill -9 of server, worker and host breaks no other request, loses no row", async (context) => {
   context.skip(process.platform !== "linux", "processes are found by /proc");
   console.log(`SLUICE_CHAOS_SEED=${seed} draws the same ${kills} moments`);
   const random = seededRandom(seed);
@@ -163,53 +195,20 @@ it("kill -9 of server, worker and host breaks no other request and loses no row"
   const running = load.run();
   const ids: string[] = [];
   const killed = { server: 0, worker: 0, host: 0 };
-  /** Begins a batch where none is in progress, and waits until a worker sends its rows. */
-  const inProgress = async () => {
-    const client = clientOf(load.server);
-    const last = ids.at(-1);
-    if (last === undefined || isOver(await client.batches.retrieve(last))) {
-      ids.push((await begun(client, rows(rowsOfBatch))).id);
-    }
-    await until(
-      client,
-      ids.at(-1)!,
-      (batch) => isOver(batch) || childrenOf(load.server.pid).some(({ batchToken }) => batchToken),
-    );
-  };
   for (let kill = 0; kill < kills; kill++) {
-    await inProgress();
+    await assureBatch(load, ids);
     await pause(random.next() * 700);
     // The first three are one of each.
-    const target =
-      targets[kill < targets.length ? kill : Math.floor(random.next() * targets.length)]!;
-    if (target === "server") {
-      await load.replaceServer(start);
-      killed.server++;
-    } else {
-      const isTarget = ({ batchToken }: { batchToken: string | undefined }) =>
-        (batchToken !== undefined) === (target === "worker");
-      const victims = childrenOf(load.server.pid).filter(isTarget);
-      for (const { pid } of victims) process.kill(pid, "SIGKILL");
-      killed[target] += victims.length;
-    }
+    const at = kill < targets.length ? kill : Math.floor(random.next() * targets.length);
+    const target = targets[at]!;
+    if (target === "server") await load.replaceServer(start);
+    killed[target] += target === "server" ? 1 : killChildren(load, target);
     await load.recovered();
   }
-  for (const id of ids) {
-    const client = clientOf(load.server);
-    const batch = await until(client, id, isOver);
-    const counts = { total: rowsOfBatch, completed: rowsOfBatch, failed: 0 };
-    expect(batch, JSON.stringify(batch.errors)).toMatchObject({
-      ...{ status: "completed", request_counts: counts },
-    });
-    expect(idsOf(await linesOf(client, batch.output_file_id))).toEqual(idsOf(rows(rowsOfBatch)));
-    await verified(folder, batch);
-  }
+  for (const id of ids) await expectWhole(load, folder, id);
   load.stop();
   await running;
-  const tally = Object.groupBy(
-    load.outcomes,
-    ({ asked, status }) => `${asked} ${status ?? "broken"}`,
-  );
+  const tally = Object.groupBy(load.outcomes, ({ asked, status }) => `${asked} ${status ?? "-"}`);
   const counts = Object.entries(tally).map(([kind, all]) => `${kind}: ${all!.length}`);
   console.log(`killed ${JSON.stringify(killed)}, ${ids.length} batches; ${counts.join(", ")}`);
   expect(load.outcomes.flatMap(({ violation }) => violation ?? [])).toEqual([]);

@@ -107,6 +107,19 @@ const say = (model: string) => ({
 });
 const megabyte = 1024 * 1024;
 
+/** Waits until as many requests for the slow model are in work, and as many wait. */
+async function slowRequestsAre(served: Served, count: number): Promise<void> {
+  const headers = { authorization: "Bearer key" };
+  const wanted = [`sluice_requests_in_flight{model="slow"} ${count}`];
+  for (let tries = 0; ; tries++) {
+    const text = await (await fetch(`${served.addresses.metrics}/metrics`, { headers })).text();
+    const waits = `sluice_requests_waiting{model="slow",priority="online"} ${count}`;
+    if ([...wanted, waits].every((line) => text.includes(line))) return;
+    if (tries > 100) throw new Error(text);
+    await pause(50);
+  }
+}
+
 it("nginx passes chats, streams, uploads, refusals and tokens", async (context) => {
   const missing = missingNginx();
   context.skip(missing !== undefined, missing ?? "");
@@ -156,24 +169,13 @@ it("nginx passes chats, streams, uploads, refusals and tokens", async (context) 
   const held = [0, 1].map(() =>
     client.chat.completions.create(say("slow"), { signal: leaving.signal }).catch(() => "left"),
   );
-  const inFlight = async (count: number) => {
-    const headers = { authorization: "Bearer key" };
-    const wanted = [`sluice_requests_in_flight{model="slow"} ${count}`];
-    for (let tries = 0; ; tries++) {
-      const text = await (await fetch(`${served.addresses.metrics}/metrics`, { headers })).text();
-      const waits = `sluice_requests_waiting{model="slow",priority="online"} ${count}`;
-      if ([...wanted, waits].every((line) => text.includes(line))) return;
-      if (tries > 100) throw new Error(text);
-      await pause(50);
-    }
-  };
-  await inFlight(1);
+  await slowRequestsAre(served, 1);
   const refused = await client.chat.completions.create(say("slow")).catch((error) => error);
   expect(refused).toMatchObject({ status: 429, code: "rate_limit_exceeded" });
   expect(Number(refused.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
   leaving.abort();
   expect(await Promise.all(held)).toEqual(["left", "left"]);
-  await inFlight(0);
+  await slowRequestsAre(served, 0);
 
   const log = readFileSync(join(folder, "access.log"), "utf8");
   expect(log).toContain(requestId);
