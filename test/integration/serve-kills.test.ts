@@ -27,11 +27,12 @@ const rowsOfBatch = 300;
 const requestTimeoutMs = 8000;
 /** Beyond it, a request hangs. The machine may be busy. */
 const hangMs = requestTimeoutMs + 7000;
+/** A little more than the predictor has room for: some requests are refused. */
 const onlineIntervalMs = 50;
 
 const predictor = `
   export async function predict(batch) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setTimeout(resolve, 60));
     return batch.map(({ row }) => ({ heard: row.text }));
   }`;
 
@@ -124,7 +125,7 @@ async function post({ baseUrl }: Served, asked: Asked, text: string) {
   const body = isChat ? { model: "m", messages: [{ role: "user", content: text }] } : { text };
   const reply = await fetch(address, {
     method: "POST",
-    headers: { "content-type": "application/json", "x-sluice-max-wait-ms": "5000" },
+    headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
     signal: AbortSignal.timeout(hangMs),
   });
@@ -185,9 +186,9 @@ it("kill -9 of server, worker and host breaks no other request, loses no row", a
   const options: ServeInput = {
     models: {
       m: { engine: "fake", capacity: 4, latencyMs: 40 },
-      p: { engine: "predictor", module: "./predict.mjs", maxBatchRows: 4 },
+      p: { engine: "predictor", module: "./predict.mjs", maxBatchRows: 1 },
     },
-    limits: { requestTimeoutMs },
+    limits: { requestTimeoutMs, maxQueueWaitMs: 1000 },
     accessLog: false,
   };
   const start = () => startServe(folder, options);
