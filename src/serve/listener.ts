@@ -50,6 +50,8 @@ export interface AnsweredFacts {
 /** How often connections are looked through for those that send too slowly. */
 const slowSenderCheckMs = 1000;
 
+const maxWaitHeader = "x-sluice-max-wait-ms";
+
 /**
  * An HTTP server with the limits of the job: sizes, times and connections. Bodies of JSON are
  * parsed, and an empty one counts as none, because clients of OpenAI send such with DELETE.
@@ -121,6 +123,19 @@ export function openListener(options: ListenerOptions): FastifyInstance {
     });
   });
   return server;
+}
+
+/**
+ * Longest wait for the model that the caller accepts, in milliseconds; undefined for the server's.
+ *
+ * @throws SluiceError `PARAMETER_INVALID`.
+ */
+export function maxWaitMsOf({ headers }: FastifyRequest): number | undefined {
+  const given = headers[maxWaitHeader];
+  if (given === undefined) return undefined;
+  const maxWaitMs = Number(given);
+  if (maxWaitMs >= 0) return maxWaitMs;
+  throw new SluiceError("PARAMETER_INVALID", "it must be milliseconds", { field: maxWaitHeader });
 }
 
 /** @throws SluiceError `REQUEST_INVALID`. */
