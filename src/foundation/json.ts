@@ -24,6 +24,12 @@ export function jsonObjectIn(text: string): JsonObject | undefined {
   }
 }
 
+/** Whether a value nests deeper than that: endless nesting can be parsed, and never be written. */
+export function isDeeperThan(depth: number, value: Json): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return depth === 0 || Object.values(value).some((inner) => isDeeperThan(depth - 1, inner));
+}
+
 /** Whether a value is of `JSON.rawJSON`. The types do not have it yet. */
 const { isRawJSON: isRawJson } = JSON as unknown as { isRawJSON(value: unknown): boolean };
 

@@ -165,6 +165,8 @@ export const limits = Object.freeze({
   maxResponseBytes: 64 * 1024 * 1024,
   /** Nesting depth of the arguments of a tool call in an answer. */
   maxReplyDepth: 64,
+  /** Nesting depth of what clients send to a server: Python's reader stops at some 1,000. */
+  maxRequestDepth: 512,
   /** Servers of one model, and the largest weight of one relative to another. */
   maxEndpoints: 256,
   maxEndpointWeight: 1000,

@@ -3,6 +3,8 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { Clock } from "../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { randomUuid } from "../foundation/ids.ts";
+import { isDeeperThan, type Json } from "../foundation/json.ts";
+import { limits } from "../foundation/limits.ts";
 import type { Random } from "../foundation/random.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 import type { Caller, Tokens } from "./tokens.ts";
@@ -48,23 +50,25 @@ export interface AnsweredFacts {
 /** How often connections are looked through for those that send too slowly. */
 const slowSenderCheckMs = 1000;
 
+const maxWaitHeader = "x-sluice-max-wait-ms";
+
 /**
  * An HTTP server with the limits of the job: sizes, times and connections. Bodies of JSON are
  * parsed, and an empty one counts as none, because clients of OpenAI send such with DELETE.
  */
 export function openListener(options: ListenerOptions): FastifyInstance {
-  const { limits, tls } = options;
+  const { limits: serveLimits, tls } = options;
   const bounds = {
-    maxHeaderSize: limits.maxHeaderBytes,
-    headersTimeout: limits.requestArrivalTimeoutMs,
+    maxHeaderSize: serveLimits.maxHeaderBytes,
+    headersTimeout: serveLimits.requestArrivalTimeoutMs,
     connectionsCheckingInterval: slowSenderCheckMs,
   };
   const server = Fastify({
-    bodyLimit: limits.maxBodyBytes,
+    bodyLimit: serveLimits.maxBodyBytes,
     // Node would cut uploads too.
     requestTimeout: 0,
     connectionTimeout: 0,
-    keepAliveTimeout: limits.idleConnectionTimeoutMs,
+    keepAliveTimeout: serveLimits.idleConnectionTimeoutMs,
     forceCloseConnections: "idle",
     genReqId: () => randomUuid(options.random),
     logger: false,
@@ -75,15 +79,15 @@ export function openListener(options: ListenerOptions): FastifyInstance {
     routerOptions: { maxParamLength: 256 },
     ...(tls ? { https: { cert: tls.certificate, key: tls.key, ...bounds } } : { http: bounds }),
   } as object) as unknown as FastifyInstance;
-  server.server.maxConnections = limits.maxConnections;
+  server.server.maxConnections = serveLimits.maxConnections;
   server.decorateRequest("caller");
   server.decorateRequest("gone");
   server.removeContentTypeParser("application/json");
   server.addContentTypeParser("application/json", { parseAs: "string" }, (_request, body, done) => {
     try {
-      done(null, body === "" ? undefined : JSON.parse(body as string));
+      done(null, body === "" ? undefined : jsonOf(body as string));
     } catch (error) {
-      done(new SluiceError("REQUEST_INVALID", `the body is not JSON: ${(error as Error).message}`));
+      done(error as SluiceError);
     }
   });
   server.setErrorHandler((error, request, reply) => {
@@ -97,13 +101,16 @@ export function openListener(options: ListenerOptions): FastifyInstance {
     ),
   );
   server.addHook("onRequest", async (request, reply) => {
-    request.gone = goneSignal(reply, limits.requestTimeoutMs, options.clock);
-    if (!isForm(request)) limitArrival(request, limits.requestArrivalTimeoutMs, options.clock);
+    request.gone = goneSignal(reply, serveLimits.requestTimeoutMs, options.clock);
+    if (!isForm(request)) limitArrival(request, serveLimits.requestArrivalTimeoutMs, options.clock);
+  });
+  server.addHook("onSend", async (request, reply) => {
+    void reply.header("x-request-id", request.id);
   });
   server.addHook("onResponse", async (request, reply) => {
     // A form that was refused before it was whole.
     if (isForm(request) && !request.raw.complete) {
-      limitArrival(request, limits.requestArrivalTimeoutMs, options.clock);
+      limitArrival(request, serveLimits.requestArrivalTimeoutMs, options.clock);
     }
     options.onAnswered({
       method: request.method,
@@ -116,6 +123,38 @@ export function openListener(options: ListenerOptions): FastifyInstance {
     });
   });
   return server;
+}
+
+/**
+ * Longest wait for the model that the caller accepts, in milliseconds; undefined for the server's.
+ *
+ * @throws SluiceError `PARAMETER_INVALID`.
+ */
+export function maxWaitMsOf({ headers }: FastifyRequest): number | undefined {
+  const given = headers[maxWaitHeader];
+  if (given === undefined) return undefined;
+  const maxWaitMs = Number(given);
+  if (maxWaitMs >= 0) return maxWaitMs;
+  throw new SluiceError("PARAMETER_INVALID", "it must be milliseconds", { field: maxWaitHeader });
+}
+
+/** @throws SluiceError `REQUEST_INVALID`. */
+function jsonOf(text: string): Json {
+  let value: Json;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new SluiceError("REQUEST_INVALID", `the body is not JSON: ${(error as Error).message}`);
+  }
+  assertShallow(value);
+  return value;
+}
+
+/** @throws SluiceError `REQUEST_INVALID` for JSON that nests deeper than the limit. */
+export function assertShallow(value: Json): void {
+  if (!isDeeperThan(limits.maxRequestDepth, value)) return;
+  const message = `the body nests deeper than ${limits.maxRequestDepth} levels`;
+  throw new SluiceError("REQUEST_INVALID", message);
 }
 
 /** Lets in only requests whose token has the scope; without tokens, all. */

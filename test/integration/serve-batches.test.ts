@@ -9,69 +9,26 @@ import { promisify } from "node:util";
 import OpenAI, { toFile } from "openai";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openaiPython } from "../../scripts/openai-python.ts";
-import type { JsonObject } from "../../src/foundation/json.ts";
-import type { ServeInput } from "../../src/serve/options.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
-import { type Served, serveFolder, startServe } from "./served.ts";
+import { serveFolder, startServe } from "./served.ts";
+import {
+  type Batch,
+  begun,
+  chat,
+  childrenOf,
+  clientOf,
+  fake,
+  idsOf,
+  isOver,
+  jsonl,
+  linesOf,
+  rows,
+  until,
+  url,
+  verified,
+} from "./served-batches.ts";
 import { killServerProcesses, startServerProcess } from "./server-process.ts";
-
-const url = "/v1/chat/completions";
-const chat = (id: string, more: JsonObject = {}) => ({
-  custom_id: id,
-  ...{ method: "POST", url },
-  body: { model: "m", messages: [{ role: "user", content: `Say ${id}` }], ...more },
-});
-const jsonl = (lines: readonly unknown[]) =>
-  lines.map((line) => `${typeof line === "string" ? line : JSON.stringify(line)}\n`).join("");
-const rows = (count: number) => Array.from({ length: count }, (_, at) => chat(`r${at}`));
-
-const fake = (more: JsonObject = {}): ServeInput["models"] => ({ m: { engine: "fake", ...more } });
-
-const clientOf = ({ baseUrl }: Served) => new OpenAI({ baseURL: baseUrl, apiKey: "none" });
-
-async function begun(client: OpenAI, lines: readonly unknown[], endpoint: string = url) {
-  const file = await client.files.create({
-    file: await toFile(Buffer.from(jsonl(lines)), "in.jsonl"),
-    purpose: "batch",
-  });
-  return await client.batches.create({
-    ...{ input_file_id: file.id, endpoint: endpoint as typeof url, completion_window: "24h" },
-  });
-}
-
-type Batch = Awaited<ReturnType<typeof begun>>;
-
-async function until(client: OpenAI, id: string, isDone: (batch: Batch) => boolean) {
-  for (;;) {
-    const batch = await client.batches.retrieve(id);
-    if (isDone(batch)) return batch;
-    await pause(100);
-  }
-}
-
-const isOver = ({ status }: Batch) =>
-  ["completed", "failed", "expired", "cancelled"].includes(status);
-
-async function linesOf(client: OpenAI, id: string | null | undefined) {
-  if (!id) return [];
-  const text = await (await client.files.content(id)).text();
-  return text
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line));
-}
-
-const idsOf = (lines: readonly { custom_id: string }[]) => lines.map((line) => line.custom_id);
-
-/** `sluice verify` and `sluice status` of a batch's run. */
-async function verified(folder: string, { id }: Batch) {
-  const run = `sluice-data/batches/${id}/output.jsonl`;
-  const { code, stdout } = await runSluice(["verify", run], folder);
-  expect(code, stdout).toBe(0);
-  const status = await runSluice(["status", run, "--json"], folder);
-  expect(status.code).toBe(0);
-}
 
 /** Lists the results of batches in pages of one, and deletes each before the next page. */
 async function deletedOneByOne(client: OpenAI, ids: readonly (string | null | undefined)[]) {
@@ -287,7 +244,7 @@ it("rows come in by an address and a token that nobody else has", async (context
   expect(await statusOf(server.baseUrl, "secret")).toBe(200);
   expect(await statusOf(baseUrl, "secret")).toBe(401);
   expect(await statusOf(baseUrl, "")).toBe(401);
-  const token = batchTokenOf(server.pid);
+  const token = childrenOf(server.pid).find(({ batchToken }) => batchToken)!.batchToken!;
   expect(await statusOf(baseUrl, token)).toBe(200);
   expect(await statusOf(baseUrl.replace(id, id.replace(/.$/, "x")), token)).toBe(404);
   expect((await fetch(`${baseUrl}/../files`)).status).toBe(404);
@@ -300,26 +257,6 @@ it("rows come in by an address and a token that nobody else has", async (context
   await client.batches.cancel(id);
   await until(client, id, isOver);
 });
-
-/** The token that the workers of a server have in their environment. */
-function batchTokenOf(server: number): string {
-  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    const status = tryRead(`/proc/${pid}/status`);
-    if (!status.includes(`PPid:\t${server}\n`)) continue;
-    const variables = tryRead(`/proc/${pid}/environ`).split("\0");
-    const token = variables.find((each) => each.startsWith("SLUICE_BATCH_TOKEN="));
-    if (token !== undefined) return token.slice("SLUICE_BATCH_TOKEN=".length);
-  }
-  throw new Error("no worker has a token");
-}
-
-function tryRead(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
-}
 
 describe("files", () => {
   it("may arrive slowly, but not stand still; other bodies may not", async () => {

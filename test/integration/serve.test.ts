@@ -108,6 +108,28 @@ describe("sluice serve, with OpenAI's client", () => {
     await Promise.all([waits, place]);
   });
 
+  it("lets a request wait no longer than its client says, on each wire", async () => {
+    const server = await startServe(serveFolder(), {
+      models: fake({ latencyMs: 60_000, capacity: 1 }),
+    });
+    const client = clientOf(server);
+    const leaving = new AbortController();
+    const working = failureOf(client.chat.completions.create(say("1"), { signal: leaving.signal }));
+    await pause(300);
+    const asked = async (wait: string) => {
+      const headers = { "x-sluice-max-wait-ms": wait, "content-type": "application/json" };
+      const chat = client.chat.completions.create(say("2"), { headers });
+      const address = server.baseUrl.replace("/v1", "/predictions/m");
+      const body = JSON.stringify({ text: "2" });
+      const reply = await fetch(address, { method: "POST", headers, body });
+      return [(await failureOf(chat)).status, reply.status];
+    };
+    expect(await asked("100")).toEqual([429, 503]);
+    expect(await asked("soon")).toEqual([400, 400]);
+    leaving.abort();
+    await working;
+  });
+
   it("sends a request again whose model died, and goes on", async () => {
     const failures = [{ row: 0, kind: "kill-engine" as const }];
     const client = clientOf(await startServe(serveFolder(), { models: fake({ failures }) }));

@@ -12,6 +12,8 @@ import { sluiceProgram } from "../sluice-program.ts";
 export interface Served {
   /** Address of the API, up to and including `/v1`. */
   baseUrl: string;
+  /** Where it listens, by what for, such as `http://127.0.0.1:8080`. */
+  addresses: Record<"inference" | "management" | "metrics", string>;
   pid: number;
   /** What it has logged. */
   log(): string;
@@ -51,9 +53,10 @@ export async function startServe(
     once(lines, "line"),
     once(child, "exit").then(() => Promise.reject(new Error(`the server ended: ${log}`))),
   ])) as [string];
-  const { addresses } = JSON.parse(line) as { addresses: { inference: string } };
+  const { addresses } = JSON.parse(line) as Pick<Served, "addresses">;
   return {
     baseUrl: `${addresses.inference}/v1`,
+    addresses,
     pid: child.pid!,
     log: () => log,
     end: (signal) => ended(child, signal),

@@ -9,7 +9,7 @@ import {
   type ToolCall,
   type Usage,
 } from "../../foundation/inference.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { isDeeperThan, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { HttpReply } from "./transport.ts";
 
@@ -101,12 +101,6 @@ function answerOf(choice: JsonObject, form: "chat" | "completion", logprobs: num
   if (read === undefined && text !== "")
     throw malformed("it has no logprobs (generation.logprobs)");
   return { ...answer, logprobs: read ?? [] };
-}
-
-/** Endless nesting could be parsed, and never be written. */
-function isDeeperThan(depth: number, value: Json): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return depth === 0 || Object.values(value).some((inner) => isDeeperThan(depth - 1, inner));
 }
 
 function withTokens(answers: readonly Answer[], completionTokens: number): Answer[] {

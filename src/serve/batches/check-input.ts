@@ -1,4 +1,11 @@
-import { isJsonObject, type Json, type JsonObject, jsonObjectIn } from "../../foundation/json.ts";
+import {
+  isDeeperThan,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  jsonObjectIn,
+} from "../../foundation/json.ts";
+import { limits } from "../../foundation/limits.ts";
 import type { BatchProblem } from "./batch.ts";
 
 /** The endpoints of batches, and the member of a body that holds the question. */
@@ -60,6 +67,10 @@ class InputCheck {
     const request = jsonObjectIn(text);
     if (request === undefined) {
       return this.#note("invalid_json_line", "This line is not parseable as valid JSON.", null);
+    }
+    if (isDeeperThan(limits.maxRequestDepth, request)) {
+      const message = `This line nests deeper than ${limits.maxRequestDepth} levels.`;
+      return this.#note("invalid_json_line", message, null);
     }
     for (const field of ["custom_id", "method", "url", "body"]) {
       if (isAbsent(request[field])) this.#missing(field, field);

@@ -2,13 +2,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { maxWaitMsOf } from "../listener.ts";
 import type { Models } from "../models.ts";
 import type { Call, ServedModel } from "../served-model.ts";
 import { wrong } from "./failure.ts";
 import { streamAnswer } from "./stream.ts";
-
-/** Longest wait for the model that a caller accepts, in milliseconds. */
-const deadlineHeader = "x-sluice-max-wait-ms";
 
 export interface AnswerRoutes {
   models: Models;
@@ -85,13 +83,11 @@ function modelNameOf({ model }: JsonObject): string {
 }
 
 /** What a request says of how it is answered. */
-export function callOf({ caller, gone, headers, batchStop: stopped }: FastifyRequest): Call {
+export function callOf(request: FastifyRequest): Call {
+  const { caller, gone, batchStop: stopped } = request;
   // A row of a batch waits as long as its batch may.
   if (stopped) return { caller, signal: gone, stopped, maxWaitMs: Number.POSITIVE_INFINITY };
-  const wait = headers[deadlineHeader];
-  const maxWaitMs = Number(wait);
-  if (wait !== undefined && !(maxWaitMs >= 0)) throw wrong(deadlineHeader, "milliseconds");
-  return { caller, signal: gone, ...(wait !== undefined && { maxWaitMs }) };
+  return { caller, signal: gone, maxWaitMs: maxWaitMsOf(request) };
 }
 
 const idPrefixes: Readonly<Record<string, string>> = {

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { Logger } from "../../foundation/logger.ts";
-import { namedError } from "../listener.ts";
+import { assertShallow, namedError } from "../listener.ts";
 import type { ModelStore } from "./model-store.ts";
 import { answered } from "./predictions.ts";
 import type { Registration, Registry } from "./registry.ts";
@@ -226,6 +226,7 @@ function registerParameters(request: FastifyRequest): JsonObject {
   if (text === "" || (isForm && !text.startsWith("{"))) return request.query as JsonObject;
   try {
     const value = JSON.parse(text) as Json;
+    assertShallow(value);
     if (isJsonObject(value)) return { ...(request.query as JsonObject), ...value };
   } catch (error) {
     throw new Refusal(500, "JsonSyntaxException", (error as Error).message);

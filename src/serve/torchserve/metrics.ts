@@ -43,7 +43,9 @@ export class TorchServeMetrics {
   /** @param names of the families to write; default: all. */
   async text(names: readonly string[] = []): Promise<string> {
     if (names.length === 0) return this.#registry.metrics();
-    const known = names.filter((name) => this.#registry.getSingleMetric(name) !== undefined);
+    // The registry finds what every object has, such as `constructor`, by its names too.
+    const all = new Set(this.#registry.getMetricsAsArray().map(({ name }) => name));
+    const known = names.filter((name) => all.has(name));
     const texts = known.map((name) => this.#registry.getSingleMetricAsString(name));
     return `${(await Promise.all(texts)).join("\n\n")}\n`;
   }

@@ -250,6 +250,8 @@ const archiveName = "archive.mar";
 
 /** Whether an address is at or below one of those that are allowed. */
 function isAllowed({ origin, pathname }: URL, allowed: readonly string[]): boolean {
+  // Some servers read these as slashes, and then climb by `..`.
+  if (/%(2f|5c)/i.test(pathname)) return false;
   return allowed.some((each) => {
     const base = new URL(each);
     return base.origin === origin && pathname.startsWith(base.pathname);

@@ -3,7 +3,7 @@ import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { Answer } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { namedError } from "../listener.ts";
+import { maxWaitMsOf, namedError } from "../listener.ts";
 import type { Call } from "../served-model.ts";
 import { addressDescription, modelDescription } from "./api-description.ts";
 import type { TorchServeMetrics } from "./metrics.ts";
@@ -187,7 +187,7 @@ async function predicted(
   const body = read ?? (await readBody(request));
   if (!served.workers.isThere) throw refusals.noWorker(name);
   const { caller, gone: signal } = request;
-  const call = { caller, signal, onTurn };
+  const call = { caller, signal, onTurn, maxWaitMs: maxWaitMsOf(request) };
   try {
     if (isHandler) {
       const explain = ["explain", isExplained ? "True" : "False"] as const;

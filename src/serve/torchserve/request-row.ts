@@ -1,6 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { assertShallow } from "../listener.ts";
 
 /** A value of a request: JSON, a text, or bytes. */
 export type BodyValue = Json | Uint8Array;
@@ -97,6 +98,7 @@ async function fileValue(file: File): Promise<BodyValue> {
 function jsonBodyOf(text: string | undefined): { body: BodyValue; json?: string } | undefined {
   if (text === undefined) return undefined;
   const value = parsed(text);
+  if (value !== undefined) assertShallow(value);
   return value === undefined ? { body: text } : { body: value, json: text };
 }
 

@@ -1,0 +1,115 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { root } from "../meta/source-tree.ts";
+import { serveFolder, startServe } from "./served.ts";
+import { clientOf } from "./served-batches.ts";
+
+interface Dashboard {
+  panels: { title: string; targets: { expr: string; legendFormat: string }[] }[];
+  templating: { list: { name: string; definition?: string }[] };
+}
+
+const dashboard: Dashboard = JSON.parse(
+  readFileSync(join(root, "docs/serve-grafana.json"), "utf8"),
+);
+const exprs = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+const variables = dashboard.templating.list;
+
+/** Figures of a query, with the labels that it names; the scrape adds `instance`. */
+function figuresOf(expr: string): { name: string; labels: string[] }[] {
+  const groups = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, by]) => by!.split(/, */));
+  return [...expr.matchAll(/([a-z]\w*)\{([^}]*)\}/g)].map(([, name, selector]) => {
+    const selected = [...selector!.matchAll(/(\w+)=~/g)].map(([, label]) => label!);
+    return {
+      name: name!,
+      labels: [...groups, ...selected].filter((label) => label !== "instance"),
+    };
+  });
+}
+
+/** The figures of the table of docs/serve.md, with their labels. */
+function documented(): Map<string, string[]> {
+  const page = readFileSync(join(root, "docs/serve.md"), "utf8");
+  const lines = [...page.matchAll(/^\| `(sluice_\w+)` \| ([^|]*) \|/gm)];
+  return new Map(
+    lines.map(([, name, labels]) => [
+      name!,
+      [...labels!.matchAll(/`(\w+)`/g)].map(([, each]) => each!),
+    ]),
+  );
+}
+
+const family = (name: string) => name.replace(/_bucket$/, "");
+
+it("the dashboard shows every figure of the documentation, and no other", async () => {
+  const server = await startServe(serveFolder(), {
+    models: { m: { engine: "fake", latencyMs: 50 } },
+  });
+  const chats = clientOf(server).chat.completions;
+  const asked = { model: "m", messages: [{ role: "user" as const, content: "Tell me of rivers" }] };
+  await chats.create(asked);
+  for await (const _ of await chats.create({ ...asked, stream: true })) {
+    // Read to its end.
+  }
+  await expect(chats.create({ ...asked, temperature: 99 })).rejects.toMatchObject({ status: 400 });
+  const aborted = new AbortController();
+  setTimeout(() => aborted.abort(), 20);
+  await expect(chats.create(asked, { signal: aborted.signal })).rejects.toThrow();
+  const samplesNow = async () => {
+    const text = await (await fetch(`${server.addresses.metrics}/metrics`)).text();
+    return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  };
+  await expect.poll(samplesNow).toContainEqual(expect.stringContaining("sluice_errors_total{"));
+  const samples = await samplesNow();
+
+  const shown = exprs.flatMap((expr) => {
+    const figures = figuresOf(expr);
+    expect(figures, expr).not.toEqual([]);
+    return figures;
+  });
+  for (const { name, labels } of shown) {
+    const own = samples.filter(
+      (line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `),
+    );
+    expect(own, name).not.toEqual([]);
+    for (const label of labels) {
+      expect(
+        own.every((line) => line.includes(`${label}="`)),
+        `${name} ${label}`,
+      ).toBe(true);
+    }
+  }
+  const table = documented();
+  expect(table.size).toBeGreaterThan(5);
+  const ofSluice = shown
+    .map(({ name }) => family(name))
+    .filter((name) => name.startsWith("sluice_"));
+  expect(new Set(ofSluice)).toEqual(new Set(table.keys()));
+  // What the table says of the labels holds of what is printed.
+  for (const [name, labels] of table) {
+    const [sample] = samples.filter((line) => new RegExp(`^${name}(_count)?\\{`).test(line));
+    expect(
+      labels.every((label) => sample!.includes(`${label}="`)),
+      `${name} ${labels}`,
+    ).toBe(true);
+  }
+});
+
+it("the dashboard asks for nothing that it does not define", () => {
+  const known = new Set([...variables.map(({ name }) => name), "__rate_interval"]);
+  const used = [...exprs, ...variables.map(({ definition = "" }) => definition)].flatMap((text) =>
+    [...text.matchAll(/\$(\w+)/g)].map(([, name]) => name!),
+  );
+  expect(used.filter((name) => !known.has(name))).toEqual([]);
+  for (const { title, targets } of dashboard.panels) {
+    for (const { expr, legendFormat } of targets) {
+      const groups = figuresOf(expr).flatMap(({ labels }) => labels);
+      const named = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!);
+      expect(
+        named.filter((label) => !groups.includes(label)),
+        title,
+      ).toEqual([]);
+    }
+  }
+});
