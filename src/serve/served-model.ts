@@ -115,7 +115,9 @@ export class ServedModel {
     this.#rows = rowPromptSet(parameters);
     const { maxQueueSize = serveLimits.maxQueueSize, maxQueueWaitMs = serveLimits.maxQueueWaitMs } =
       given;
-    const queue = { maxQueueSize, maxQueueWaitMs };
+    // A longer wait would end by the time of the request, without an answer.
+    const longestWaitMs = Math.min(maxQueueWaitMs, serveLimits.requestTimeoutMs);
+    const queue = { maxQueueSize, maxQueueWaitMs: longestWaitMs };
     this.admission = new Admission(() => this.slots, queue, clock);
   }
 
