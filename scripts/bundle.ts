@@ -114,9 +114,7 @@ function startChunks(source: string) {
       for (const id of run) chunks.set(id, "coordinator");
       for (const id of closure(workerRoots)) chunks.set(id, "start");
       for (const id of closure(["cli/commands/run"])) chunks.set(id, "ahead");
-      // Programs that import the library, and `ahead`, which they read, need no parser of commands.
-      const others = closure(["index", "cli/commands/run"]);
-      for (const id of closure(["cli/main"])) chunks.set(id, others.has(id) ? "base" : "command");
+      for (const id of closure(["cli/main"])) chunks.set(id, "command");
       for (const id of closure(hostRoots)) if (run.has(id)) chunks.set(id, "base");
       // Entry points, of which no other chunk imports anything.
       for (const name of entryPoints) chunks.delete(join(source, `${name}.ts`));

@@ -62,6 +62,11 @@ export class RunFollower {
     return [...this.#writers.values()].some((it) => it.isShown && it.workers.size > 0);
   }
 
+  /** Tasks whose end was told in this call. */
+  get endedTasks(): number {
+    return this.#state.ended.tasks;
+  }
+
   /** Passes on what is new. */
   async read(): Promise<void> {
     const { storage, plan, clock, hasCoordinators } = this.#options;
