@@ -55,8 +55,11 @@ async function unreachable(path: string): Promise<SluiceError | undefined> {
   const unreadable = (detail: string, hint: string) =>
     new SluiceError("INPUT_UNREADABLE", detail, { file: path, hint });
   if (path.includes("\uFFFD")) return unreadable("its name is not UTF-8", "rename the file");
-  const link = await lstat(path).catch(() => undefined);
-  return link && unreadable("it is a link that leads nowhere", "remove the link, or mend it");
+  // Another file of this name may have come since.
+  const isLink = (await lstat(path).catch(() => undefined))?.isSymbolicLink();
+  return isLink
+    ? unreadable("it is a link that leads nowhere", "remove the link, or mend it")
+    : undefined;
 }
 
 /** @returns `below`: the folder where a glob starts. */
