@@ -76,9 +76,9 @@ def leave() -> None:
 class Failure(Exception):
     """A failure with a code of Sluice's table of errors."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, hint: Optional[str] = None) -> None:
         super().__init__(message)
-        self.record = {"code": code, "message": message}
+        self.record = {"code": code, "message": message, **({"hint": hint} if hint else {})}
 
 
 class Prefixes:
@@ -272,6 +272,7 @@ class Host:
         except ImportError as error:
             raise Failure("ENGINE_START_FAILED", f"OpenVINO GenAI: {error}") from error
         self.numpy, self.openvino, self.genai = numpy, openvino, openvino_genai
+        self.assert_device(options["device"])
         scheduler = openvino_genai.SchedulerConfig()
         scheduler.cache_size = options["cacheGib"]
         scheduler.max_num_seqs = options["sequences"]
@@ -297,6 +298,16 @@ class Host:
             "choices": {**options["choices"], "pid": os.getpid()},
             "model": self.model_facts(),
         }
+
+    def assert_device(self, device: str) -> None:
+        if device in ("CPU", "AUTO"):
+            return
+        present = self.openvino.Core().available_devices
+        if any(each.split(".")[0] == device for each in present):
+            return
+        detail = f"OpenVINO finds no {device} on this machine, only {', '.join(present)}"
+        hint = "install the driver of the device, or leave model.device out: that is the CPU"
+        raise Failure("ENGINE_START_FAILED", detail, hint)
 
     def cache_blocks(self) -> float:
         """The blocks of the whole cache, from the share of it that a short prompt takes.

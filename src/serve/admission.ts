@@ -176,17 +176,6 @@ export class Admission {
     }
   }
 
-  /** The expected wait of one more request, from the speed that was measured. */
-  predictedWaitMs(priority: Priority): number {
-    if (this.waiting() === 0 && this.#hasRoom({})) return 0;
-    this.#measure(0);
-    if (this.#doneCost === 0) return 0;
-    const ahead = this.#queues.online.cost + (priority === "batch" ? this.#queues.batch.cost : 0);
-    // One of those in work has to leave first.
-    const first = this.#inFlight === 0 ? 0 : this.#inFlightCost / this.#inFlight;
-    return ((first + ahead) * this.#busyMs) / this.#doneCost;
-  }
-
   /** Refuses all that wait and all that come. Those in work go on. */
   close(reason: SluiceError): void {
     this.#refusal = reason;
@@ -200,16 +189,25 @@ export class Admission {
   }
 
   #assertPlace({ priority }: Turn, maxWaitMs: number): void {
-    const { maxQueueSize } = this.#limits;
-    const waitMs = this.predictedWaitMs(priority);
     // Rows of a batch have time; the worker that sends them holds only as many as it may.
     if (priority === "batch") return;
-    if (this.#queues.online.size < maxQueueSize && waitMs <= maxWaitMs) return;
-    const detail =
-      this.#queues.online.size >= maxQueueSize
-        ? `${maxQueueSize} requests wait already`
-        : `the wait would be ${(waitMs / 1000).toFixed(1)} s`;
+    const { maxQueueSize } = this.#limits;
+    const isFull = this.#queues.online.size >= maxQueueSize;
+    const waitMs = this.#predictedWaitMs();
+    if (!isFull && waitMs <= maxWaitMs) return;
+    const detail = isFull
+      ? `${maxQueueSize} requests wait already`
+      : `the wait would be ${(waitMs / 1000).toFixed(1)} s`;
     throw new SluiceError("QUEUE_FULL", detail, { retryAfterMs: Math.max(1000, waitMs) });
+  }
+
+  /** The expected wait of one more online request, from the speed that was measured. */
+  #predictedWaitMs(): number {
+    this.#measure(0);
+    if (this.#doneCost === 0) return 0;
+    // One of those in work has to leave first.
+    const first = this.#inFlight === 0 ? 0 : this.#inFlightCost / this.#inFlight;
+    return ((first + this.#queues.online.cost) * this.#busyMs) / this.#doneCost;
   }
 
   #hasRoom({ isAlone = false }: Pick<Turn, "isAlone">): boolean {

@@ -24,7 +24,7 @@ import { fileRoutes } from "./openai/files.ts";
 import { transcriptionRoutes } from "./openai/transcriptions.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 import { ServedModel } from "./served-model.ts";
-import { Tokens } from "./tokens.ts";
+import { BatchToken, Tokens } from "./tokens.ts";
 import { descriptionRoutes } from "./torchserve/predictions.ts";
 import { refusals, sendFailure } from "./torchserve/replies.ts";
 import { TorchServeWire } from "./torchserve/wire.ts";
@@ -122,7 +122,7 @@ class RunningServer implements Server {
 
   async open(): Promise<void> {
     const { listen: addresses, models, limits } = this.#options;
-    const tokens = new Tokens(this.#options.tokens, this.#batchToken);
+    const tokens = new Tokens(this.#options.tokens);
     const stored = await this.#openStored();
     const kinds = Object.keys(addresses) as Kind[];
     for (const kind of kinds) this.#listeners.set(kind, this.#listenerOf(kind));
@@ -146,7 +146,7 @@ class RunningServer implements Server {
       this.#context.logger.log("info", `${name} is loaded`, { ...model.choices });
     }
     await this.#torchServe.load();
-    const rows = await this.#listenForRows(stored.batches, tokens);
+    const rows = await this.#listenForRows(stored.batches);
     stored.batches.begin((id) => `http://${rows}/batches/${id}/v1`);
     this.#isReady = true;
   }
@@ -214,7 +214,7 @@ class RunningServer implements Server {
   }
 
   /** @returns its address: this machine alone reaches it, and only with the token of batches. */
-  async #listenForRows(batches: Batches, tokens: Tokens): Promise<string> {
+  async #listenForRows(batches: Batches): Promise<string> {
     const { clock, random } = this.#context;
     const rows = openListener({
       limits: { ...this.#options.limits, requestTimeoutMs: rowTimeoutMs },
@@ -223,9 +223,9 @@ class RunningServer implements Server {
     });
     this.#rows = rows;
     const addRoutes = async (scope: FastifyInstance) => {
-      guard(scope, tokens, "infer");
+      const token = new BatchToken(this.#batchToken);
       scope.addHook("onRequest", async (request) => {
-        if (request.caller.priority !== "batch") throw new SluiceError("TOKEN_INVALID");
+        request.caller = token.callerOf(request.headers.authorization);
         if (request.method === "GET") return;
         request.batchStop = batches.stopOf((request.params as { batch: string }).batch);
         request.batchStop.throwIfAborted();

@@ -14,12 +14,9 @@ export interface Caller {
 /** Bearer tokens, of which only digests are known. */
 export class Tokens {
   readonly #byDigest: ReadonlyMap<string, ServeOptions["tokens"][number]>;
-  readonly #batchDigest: string;
 
-  /** @param batchToken that of the workers of the server's own batches. */
-  constructor(tokens: ServeOptions["tokens"], batchToken: string) {
+  constructor(tokens: ServeOptions["tokens"]) {
     this.#byDigest = new Map(tokens.map((token) => [token.sha256, token]));
-    this.#batchDigest = sha256Hex(batchToken);
   }
 
   /**
@@ -30,12 +27,10 @@ export class Tokens {
    * @throws SluiceError `TOKEN_INVALID`, `TOKEN_FORBIDDEN`.
    */
   callerOf(authorization: string | undefined, scope: Scope, address: string): Caller {
-    const [, given] = /^Bearer +(\S+) *$/i.exec(authorization ?? "") ?? [];
-    // Digests are compared, so that the time of a comparison tells nothing about a token.
-    const digest = given === undefined ? undefined : sha256Hex(given);
-    if (digest === this.#batchDigest && scope === "infer") return batchCaller;
     if (this.#byDigest.size === 0) return { name: address, weight: 1, priority: "online" };
-    const token = digest === undefined ? undefined : this.#byDigest.get(digest);
+    const given = bearerOf(authorization);
+    // Digests are compared, so that the time of a comparison tells nothing about a token.
+    const token = given === undefined ? undefined : this.#byDigest.get(sha256Hex(given));
     if (token === undefined) throw new SluiceError("TOKEN_INVALID");
     if (!token.scopes.includes(scope))
       throw new SluiceError("TOKEN_FORBIDDEN", `it lacks ${scope}`);
@@ -43,4 +38,23 @@ export class Tokens {
   }
 }
 
+/** The workers of a server's own batches, which share one token. */
+export class BatchToken {
+  readonly #digest: string;
+
+  constructor(token: string) {
+    this.#digest = sha256Hex(token);
+  }
+
+  /** @throws SluiceError `TOKEN_INVALID` for everybody else. */
+  callerOf(authorization: string | undefined): Caller {
+    if (sha256Hex(bearerOf(authorization) ?? "") === this.#digest) return batchCaller;
+    throw new SluiceError("TOKEN_INVALID");
+  }
+}
+
 const batchCaller: Caller = { name: "batch", weight: 1, priority: "batch" };
+
+function bearerOf(authorization: string | undefined): string | undefined {
+  return /^Bearer +(\S+) *$/i.exec(authorization ?? "")?.[1];
+}

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { mkdtemp, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
@@ -9,6 +9,7 @@ import { resolveModel } from "../../src/engines/models/models.ts";
 import { openOpenvino } from "../../src/engines/openvino/engine.ts";
 import { openvinoModel } from "../../src/engines/openvino/options.ts";
 import { locateEnginePackage } from "../../src/engines/packages/packages.ts";
+import type { SluiceError } from "../../src/foundation/errors.ts";
 import type {
   InferenceRequest,
   SamplingParameters,
@@ -30,6 +31,14 @@ async function whyMissing(): Promise<string | undefined> {
     return (error as Error).message;
   }
 }
+
+/** Has the library write a GGUF file's model in its own form beside it. */
+const savesFolder = `
+import sys, openvino_genai
+gguf, saves = sys.argv[1], {"enable_save_ov_model": True}
+openvino_genai.Tokenizer(gguf, **saves)
+openvino_genai.ContinuousBatchingPipeline(gguf, openvino_genai.SchedulerConfig(), "CPU", saves)
+`;
 
 const missing = await whyMissing();
 const never = new AbortController().signal;
@@ -68,6 +77,43 @@ describe("engine openvino", () => {
     const engine = await engineOfAll();
     expect(engine.choices).toMatchObject({ device: "CPU", sequences: 8, contextTokens: 512 });
     expect(engine.capacity).toBe(16);
+  });
+
+  it("answers the same from a folder in OpenVINO's form, and names what one lacks", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-openvino-"));
+    try {
+      const { path } = await resolveModel("smollm2-135m-instruct", engineContext, {
+        download: false,
+      });
+      const { directory, python } = await locateEnginePackage("openvino", engineContext, {
+        install: false,
+      });
+      await symlink(path, join(folder, "model.gguf"));
+      const saved = spawnSync(python!, ["-c", savesFolder, join(folder, "model.gguf")], {
+        env: { ...process.env, PYTHONPATH: directory },
+        encoding: "utf8",
+      });
+      expect(saved.status, saved.stderr).toBe(0);
+      const request = chat("What is the capital of France?", { maxNewTokens: 30 });
+      const engine = await open({ name: folder });
+      const { answers } = await engine.infer(request, never);
+      await engine.close();
+      expect(answers[0]!.text).toBe(await text(request));
+      await rm(join(folder, "openvino_tokenizer.xml"));
+      await expect(open({ name: folder })).rejects.toThrow(/holds no openvino_tokenizer\.xml/);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  it("says that a device is missing, not that the model is broken", async (context) => {
+    const error = await open({ device: "NPU" }).then(
+      () => context.skip(true, "this machine has an NPU"),
+      (thrown: SluiceError) => thrown,
+    );
+    expect(error).toMatchObject({ code: "ENGINE_START_FAILED" });
+    expect((error as SluiceError).message).toContain("finds no NPU on this machine, only CPU");
+    expect((error as SluiceError).hint).toContain("leave model.device out");
   });
 
   it("answers a conversation through the model's own template", async () => {

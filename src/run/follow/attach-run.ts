@@ -1,4 +1,4 @@
-import { type Clock, sleep } from "../../foundation/clock.ts";
+import { sleep } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { countCancels, leadingCoordinator } from "../coordinate/coordinator.ts";
 import { lookAtLives } from "../coordinate/lives.ts";
@@ -19,8 +19,6 @@ import { RunFollower } from "./run-follower.ts";
 const lookIntervalMs = 1000;
 /** Looks between two questions whether anybody works; each may take 5 s. */
 const looksPerLife = 5;
-/** Looks for the last events of workers after the seal; one that was killed writes none. */
-const maxLateLooks = 3;
 
 export interface AttachOptions {
   onEvent(event: RunEvent): void;
@@ -77,7 +75,7 @@ export async function attachRun(
     await follower.read();
     const sealed = await sealOf(context);
     if (sealed) {
-      await readLate(follower, pending.tasks.length, clock, signal);
+      await follower.readEnds(pending.tasks.length, signal);
       const { total, failed } = sealed.rows;
       onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
       return await resultOf(sealed, false);
@@ -99,20 +97,6 @@ export async function attachRun(
       return await stoppedResult(context, end, { ...places, resumedRows, runTimeSec });
     }
     await sleep(clock, lookIntervalMs, signal);
-  }
-}
-
-/** Reads the last events: a worker writes them after the commit that another one seals. */
-async function readLate(
-  follower: RunFollower,
-  tasks: number,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<void> {
-  await follower.read();
-  for (let look = 0; look < maxLateLooks && follower.endedTasks < tasks; look++) {
-    await sleep(clock, lookIntervalMs, signal);
-    await follower.read();
   }
 }
 

@@ -64,7 +64,7 @@ export async function followTasks(run: BackendRun, placement: Placement): Promis
       return open.length === 0 || (lost ?? false);
     });
     if (cause?.code === "RUN_CANCELED") throw cause;
-    // The ends of the last tasks are written right after their commits.
+    if (cause === undefined) await follower.readEnds(run.tasks.length, run.signal);
     await look();
     return await follower.end(open, cause);
   } catch (thrown) {

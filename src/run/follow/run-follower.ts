@@ -1,5 +1,5 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import type { Clock } from "../../foundation/clock.ts";
+import { type Clock, sleep } from "../../foundation/clock.ts";
 import type { ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { addUsage, noUsage, usageSince } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -19,6 +19,10 @@ import {
 
 /** A writer reports every 5 s. A silent one is shown as gone, until it reports again. */
 const maxWriterSilenceMs = 4 * limits.runProgressIntervalMs;
+
+/** Looks for the last events after the last commit. */
+const maxLateLooks = 10;
+const lateLookMs = 200;
 
 const coordinatorName = /^\d{6,8}$/;
 
@@ -62,11 +66,6 @@ export class RunFollower {
     return [...this.#writers.values()].some((it) => it.isShown && it.workers.size > 0);
   }
 
-  /** Tasks whose end was told in this call. */
-  get endedTasks(): number {
-    return this.#state.ended.tasks;
-  }
-
   /** Passes on what is new. */
   async read(): Promise<void> {
     const { storage, plan, clock, hasCoordinators } = this.#options;
@@ -86,6 +85,21 @@ export class RunFollower {
       this.#noteSilence(writer);
     }
     this.#isFirst = false;
+  }
+
+  /**
+   * Passes on the last events, once all tasks are committed: a worker writes the end of a task
+   * after its commit. One that was killed in between writes none, so the wait is short.
+   *
+   * @param tasks of this call.
+   * @throws the signal's reason.
+   */
+  async readEnds(tasks: number, signal: AbortSignal): Promise<void> {
+    await this.read();
+    for (let look = 0; look < maxLateLooks && this.#state.ended.tasks < tasks; look++) {
+      await sleep(this.#options.clock, lateLookMs, signal);
+      await this.read();
+    }
   }
 
   /** How the work ended in this call. */
