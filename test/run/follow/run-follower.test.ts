@@ -101,6 +101,19 @@ describe("RunFollower", () => {
     });
   });
 
+  it("waits for the ends of tasks that are written late, and for none for ever", async () => {
+    const { clock, follower, write, read } = followed();
+    await read();
+    await write("aaaaaaaaaaaaaaa", begin(), worker, start(0), end(0), start(1));
+    const never = new AbortController().signal;
+    const late = sleep(clock, 500).then(() => write("aaaaaaaaaaaaaaa", end(1)));
+    await clock.run(Promise.all([late, follower.readEnds(2, never)]));
+    expect(await follower.end([])).toMatchObject({ committed: 2 });
+    const beganMs = clock.monotonic();
+    await clock.run(follower.readEnds(3, never));
+    expect(clock.monotonic() - beganMs).toBe(2000);
+  });
+
   it("takes a silent writer for gone, until it is heard again", async () => {
     const { clock, follower, write, read } = followed();
     await read();
