@@ -51,7 +51,7 @@ export async function benchServeLlama(setting: BenchSetting): Promise<BenchResul
     return [];
   }
   const [connections, maxTokens] = [16, 64];
-  const requests = setting.isSmall ? 16 : 128;
+  const requests = setting.isSmall ? 16 : 64;
   const home = { SLUICE_HOME: engineContext.homeDirectory };
   const sluice = await startSluice(setting, { engine: "llama", name: files.modelPath }, {}, home);
   const load: Load = { seconds: 600, requests, connections, maxTokens, isStream: true };

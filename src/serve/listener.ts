@@ -100,14 +100,14 @@ export function openListener(options: ListenerOptions): FastifyInstance {
       request,
     ),
   );
-  server.addHook("onRequest", async (request, reply) => {
+  // Hooks call back: promises of them would be a tenth of the time of a request without work.
+  server.addHook("onRequest", (request, reply, done) => {
     request.gone = goneSignal(reply, serveLimits.requestTimeoutMs, options.clock);
     if (!isForm(request)) limitArrival(request, serveLimits.requestArrivalTimeoutMs, options.clock);
-  });
-  server.addHook("onSend", async (request, reply) => {
     void reply.header("x-request-id", request.id);
+    done();
   });
-  server.addHook("onResponse", async (request, reply) => {
+  server.addHook("onResponse", (request, reply, done) => {
     // A form that was refused before it was whole.
     if (isForm(request) && !request.raw.complete) {
       limitArrival(request, serveLimits.requestArrivalTimeoutMs, options.clock);
@@ -121,6 +121,7 @@ export function openListener(options: ListenerOptions): FastifyInstance {
       durationMs: reply.elapsedTime,
       requestId: request.id,
     });
+    done();
   });
   return server;
 }
@@ -159,8 +160,9 @@ export function assertShallow(value: Json): void {
 
 /** Lets in only requests whose token has the scope; without tokens, all. */
 export function guard(server: FastifyInstance, tokens: Tokens, scope: Scope): void {
-  server.addHook("onRequest", async (request) => {
+  server.addHook("onRequest", (request, _reply, done) => {
     request.caller = tokens.callerOf(request.headers.authorization, scope, request.ip);
+    done();
   });
 }
 
