@@ -32,7 +32,8 @@ export function runIdAt(epochMs: number): string {
 
 /** A new random UUID (version 4). */
 export function randomUuid(random: Random): string {
-  const words = Uint32Array.from({ length: 4 }, () => randomInteger(random, 2 ** 32));
+  const words = new Uint32Array(4);
+  for (let at = 0; at < words.length; at++) words[at] = randomInteger(random, 2 ** 32);
   return uuidOf(new Uint8Array(words.buffer), 4);
 }
 
@@ -50,9 +51,16 @@ export function nameUuid(below: string, name: string): string {
 }
 
 function uuidOf(bytes: Uint8Array, version: number): string {
-  const marked = Uint8Array.from(bytes);
-  marked[6] = (marked[6]! & 0x0f) | (version << 4);
-  marked[8] = (marked[8]! & 0x3f) | 0x80;
-  const hex = Buffer.from(marked).toString("hex");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+  let uuid = "";
+  for (let at = 0; at < 16; at++) {
+    let byte = bytes[at]!;
+    if (at === 6) byte = (byte & 0x0f) | (version << 4);
+    else if (at === 8) byte = (byte & 0x3f) | 0x80;
+    if (at === 4 || at === 6 || at === 8 || at === 10) uuid += "-";
+    uuid += hexBytes[byte];
+  }
+  return uuid;
 }
+
+/** The two hexadecimal digits of each byte. */
+const hexBytes = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));

@@ -234,5 +234,6 @@ export function namedError(error: unknown): SluiceError {
 }
 
 function pathOf(url: string): string {
-  return url.split("?", 1)[0]!;
+  const end = url.indexOf("?");
+  return end === -1 ? url : url.slice(0, end);
 }

@@ -90,6 +90,13 @@ const parameters: Readonly<Record<RequestKind, Readonly<Record<string, Parameter
   embedding: {},
 };
 
+/** The same as lists: they are gone through for every request. */
+const entries: Readonly<Record<RequestKind, readonly [string, Parameter][]>> = {
+  chat: Object.entries(parameters.chat),
+  completion: Object.entries(parameters.completion),
+  embedding: [],
+};
+
 /** Fields that never change the answer. */
 const withoutEffect: ReadonlySet<string> = new Set([
   "cache_prompt",
@@ -160,7 +167,7 @@ export function parametersOfBody(
     assertNeutral(name, value, [...Object.keys(known), ...own]);
   }
   // In the order of the table: if a body has two names for one parameter, the later one wins.
-  for (const [name, { must, read }] of Object.entries(known)) {
+  for (const [name, { must, read }] of entries[kind]) {
     const value = Object.hasOwn(body, name) ? body[name] : undefined;
     if (value === undefined || value === null) continue;
     const change = read(value);
