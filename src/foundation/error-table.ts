@@ -162,10 +162,10 @@ export const errorTable = Object.freeze({
     "set onTooLong to truncate-left or truncate-right, or model.contextTokens higher",
   ),
   PARAMETER_MISSING: row(
-    "a batch line lacks a field that it must have",
-    "see docs/openai-batch.md for the form of a line",
+    "the request lacks a field that it must have",
+    "see docs/openai-batch.md for the form of a request",
   ),
-  PARAMETER_INVALID: row("a field of a batch line has a wrong value", "mend the line"),
+  PARAMETER_INVALID: row("a field of the request has a wrong value", "mend the request"),
   PARAMETER_UNSUPPORTED: row(
     "the request asks for something that is not supported",
     "take the field out; see docs/openai-batch.md for what is read",

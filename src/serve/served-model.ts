@@ -187,14 +187,16 @@ export class ServedModel {
    */
   ask({ requests }: Asked, call: Call): Promise<InferenceResponse[]> {
     return this.#inCall(async () => {
-      const answer = (each: InferenceRequest, signal: AbortSignal) =>
-        this.#answer(each, call, signal, this.#prompts);
       const [only, ...others] = requests;
-      if (only && others.length === 0) return [await answer(only, call.signal)];
+      if (only && others.length === 0) {
+        return [await this.#answer(only, call, call.signal, this.#prompts)];
+      }
       const failed = new AbortController();
       const signal = AbortSignal.any([call.signal, failed.signal]);
+      const answer = (each: InferenceRequest) =>
+        this.#answer(each, ofElement(call, each), signal, this.#prompts);
       try {
-        return await Promise.all(requests.map((each) => answer(each, signal)));
+        return await Promise.all(requests.map(answer));
       } catch (error) {
         failed.abort(error);
         throw error;
@@ -336,6 +338,18 @@ export class ServedModel {
       for (const source of sources) source.removeEventListener("abort", end);
     }
   }
+}
+
+/** The call of one of several prompts: its answers come after those of the prompts before it. */
+function ofElement(call: Call, { origin, parameters }: InferenceRequest): Call {
+  const { onDelta } = call;
+  const { numReturnSequences = 1 } = parameters;
+  const before = (origin?.element ?? 0) * numReturnSequences;
+  if (onDelta === undefined || before === 0) return call;
+  return {
+    ...call,
+    onDelta: ({ choice, ...rest }) => onDelta({ ...rest, choice: before + choice }),
+  };
 }
 
 /** Tokens of a request and its answers, at most. */

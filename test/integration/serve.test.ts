@@ -55,6 +55,42 @@ describe("sluice serve, with OpenAI's client", () => {
     expect(two.choices.map(({ index }) => index)).toEqual([0, 1]);
   });
 
+  it("answers each prompt of a list in its place, also in a stream", async () => {
+    const { completions } = clientOf(await startServe(serveFolder(), { models: fake() }));
+    const asked = { model: "m", prompt: ["Rivers", "Hills"], n: 2, seed: 3 };
+    const { choices, usage } = await completions.create(asked);
+    expect(choices.map(({ index }) => index)).toEqual([0, 1, 2, 3]);
+    const alone = await Promise.all(
+      asked.prompt.map((prompt) => completions.create({ ...asked, prompt })),
+    );
+    const texts = choices.map(({ text }) => text);
+    expect(texts).toEqual(alone.flatMap((each) => each.choices.map(({ text }) => text)));
+    expect(new Set(texts).size).toBe(4);
+    const costs = alone.map((each) => each.usage!.total_tokens);
+    expect(usage!.total_tokens).toBe(costs[0]! + costs[1]!);
+    const streamed = ["", "", "", ""];
+    for await (const { choices: pieces } of await completions.create({ ...asked, stream: true })) {
+      for (const { index, text } of pieces) streamed[index] += text;
+    }
+    expect(streamed).toEqual(texts);
+  });
+
+  it("shows an answer that was cut off before its form, as OpenAI does", async () => {
+    const { chat } = clientOf(await startServe(serveFolder(), { models: fake() }));
+    const properties = { city: { type: "string" }, river: { type: "string" } };
+    const schema = { type: "object", properties, required: ["city", "river"] };
+    const asked = (max_tokens: number) =>
+      chat.completions.create({
+        ...{ ...say("Where?"), max_tokens },
+        response_format: { type: "json_schema", json_schema: { name: "place", schema } },
+      });
+    const [cut, whole] = await Promise.all([asked(1), asked(100)]);
+    expect(cut.choices[0]!.finish_reason).toBe("length");
+    expect(() => JSON.parse(cut.choices[0]!.message.content!)).toThrow();
+    expect(whole.choices[0]!.finish_reason).toBe("stop");
+    expect(Object.keys(JSON.parse(whole.choices[0]!.message.content!))).toEqual(schema.required);
+  });
+
   it("names what is wrong with a request, in OpenAI's shape", async () => {
     const server = await startServe(serveFolder(), { models: fake() });
     const client = clientOf(server);
@@ -69,7 +105,7 @@ describe("sluice serve, with OpenAI's client", () => {
     expect(unknown).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
     expect(unknown.message).toContain("did you mean m?");
     expect(parameter).toMatchObject({ status: 400, param: "temperatur" });
-    expect(parameter.message).toContain("did you mean temperature?");
+    expect(parameter.message).toContain("did you mean temperature? (field temperatur)");
     expect(range).toMatchObject({ status: 400, type: "invalid_request_error" });
     expect(vectors).toMatchObject({ status: 400 });
     const path = await fetch(`${server.baseUrl}/chat/completion`, { method: "POST" });

@@ -19,7 +19,7 @@ export interface BatchLine {
   model: string | undefined;
   /** The messages of a chat. */
   messages?: readonly ChatMessage[];
-  /** The prompts of a completion or an embedding. A list of inputs gives several vectors. */
+  /** The prompts of a completion or an embedding; each of a list is a request of its own. */
   prompts?: readonly string[];
   /** The form that the answer must have; absent if any text will do. */
   format?: ResponseFormat;
@@ -35,7 +35,7 @@ const kinds: Readonly<Record<string, RequestKind>> = {
   "/v1/embeddings": "embedding",
 };
 
-/** Most texts of one embedding request, the same as OpenAI's. */
+/** Most texts of one embedding or completion, the same as OpenAI's for embeddings. */
 const maxInputs = 2048;
 
 /**
@@ -72,7 +72,7 @@ export function readBatchLine(row: JsonObject, taken: TakenOfChats): BatchLine {
   if (format) line.format = format;
   if (tools) line.tools = tools;
   if (kind === "chat") line.messages = messagesOfBody(body, taken);
-  else line.prompts = textsOf(body[own], `body.${own}`, kind === "embedding" ? maxInputs : 1);
+  else line.prompts = textsOf(body[own], `body.${own}`);
   return line;
 }
 
@@ -114,10 +114,10 @@ function kindOf(url: Json): RequestKind {
   throw new SluiceError("URL_UNSUPPORTED", `${shown(url)}; ${hint}`, { field: "url" });
 }
 
-function textsOf(value: Json | undefined, field: string, most: number): string[] {
+function textsOf(value: Json | undefined, field: string): string[] {
   if (value === undefined || value === null) throw missing(field);
   const texts = Array.isArray(value) ? value : [value];
-  if (texts.length > most) throw unsupported(field, `a list of more than ${most}`);
+  if (texts.length > maxInputs) throw unsupported(field, `a list of more than ${maxInputs}`);
   if (texts.some((text) => typeof text === "number" || Array.isArray(text))) {
     throw unsupported(field, "tokens in place of text");
   }

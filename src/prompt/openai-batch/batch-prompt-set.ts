@@ -59,11 +59,11 @@ export class BatchPromptSet implements PromptSet {
       Object.assign(request, line.tools);
     }
     if (line.messages) return [{ ...request, messages: line.messages }];
+    const whole = line.kind === "embedding" ? { ...request, embed: true } : request;
     const [only, ...rest] = line.prompts!;
-    if (line.kind === "completion") return [{ ...request, prompt: only! }];
-    if (rest.length === 0) return [{ ...request, prompt: only!, embed: true }];
+    if (rest.length === 0) return [{ ...whole, prompt: only! }];
     return line.prompts!.map((prompt, element) => {
-      return { ...request, prompt, embed: true, origin: { ...origin, element } };
+      return { ...whole, prompt, origin: { ...origin, element } };
     });
   }
 

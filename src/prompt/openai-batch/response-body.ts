@@ -1,3 +1,4 @@
+import { asSluiceError } from "../../foundation/errors.ts";
 import {
   type Answer,
   addUsage,
@@ -18,9 +19,30 @@ import { changedPromptSet, type PromptSet } from "../prompt-set.ts";
  */
 export function withResponseBodies(promptSet: PromptSet, model: string): PromptSet {
   return changedPromptSet(promptSet, {
+    accept: (request, response) => acceptUnlessCut(promptSet, request, response),
     answer: (requests, responses) => responseBody(requests, responses, model),
     partialAnswer: () => null,
   });
+}
+
+/**
+ * An answer that was cut off has no form, and would have none the next time. The body says so, by
+ * its `finish_reason`, as OpenAI's does.
+ */
+function acceptUnlessCut(
+  promptSet: PromptSet,
+  request: InferenceRequest,
+  response: InferenceResponse,
+): InferenceResponse {
+  try {
+    return promptSet.accept(request, response);
+  } catch (error) {
+    const isCut = response.answers.some(({ finishReason }) => finishReason === "length");
+    if (isCut && request.structure && asSluiceError(error).code === "ANSWER_INVALID") {
+      return response;
+    }
+    throw error;
+  }
 }
 
 /** A chat completion, a text completion or a list of embeddings, depending on the request. */

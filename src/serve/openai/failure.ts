@@ -49,7 +49,9 @@ export function wrong(field: string, must: string): SluiceError {
 export function errorBody(error: SluiceError): JsonObject {
   const [, type, code = null] = kindOf(error);
   const param = error.place.field?.replace(/^body\./, "") ?? null;
-  return { error: { message: error.message, type, param, code } };
+  // The body is all that the caller of an address sees of a batch's line.
+  const message = error.message.replace("(field body.", "(field ");
+  return { error: { message, type, param, code } };
 }
 
 /** Answers a request with an error, in OpenAI's shape. */

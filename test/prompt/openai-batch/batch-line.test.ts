@@ -68,9 +68,10 @@ describe("readBatchLine", () => {
     expect(() => format({ type: "json_schema" })).toThrow(/json_schema.schema/);
   });
 
-  it("refuses several prompts in one completion, and tokens", () => {
-    const several = () => readBatchLine(line("/v1/completions", { prompt: ["a", "b"] }));
-    expect(several).toThrow(/a list of more than 1/);
+  it("reads several prompts of one completion, and refuses too many, and tokens", () => {
+    const of = (prompt: string[]) => readBatchLine(line("/v1/completions", { prompt }));
+    expect(of(["a", "b"]).prompts).toEqual(["a", "b"]);
+    expect(() => of(new Array(2049).fill("a"))).toThrow(/a list of more than 2048/);
     for (const input of [[1, 2], [[1]]]) {
       expect(() => readBatchLine(line("/v1/embeddings", { input }))).toThrow(/tokens in place/);
     }
