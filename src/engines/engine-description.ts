@@ -58,6 +58,8 @@ export interface EngineDescription<Options> {
   unsupportedPolicies?(policies: Iterable<TooLongPolicy>): Unsupported[];
   /** Whether it makes embeddings of texts: requests with `embed`. Default: no. */
   embeds?(options: Options): boolean;
+  /** Whether it answers everything by an embedding, and writes no text. Default: no. */
+  onlyEmbeds?(options: Options): boolean;
   /** Whether it transcribes speech in files: requests with `file`. Default: no. */
   transcribes?(options: Options): boolean;
   /**

@@ -46,12 +46,13 @@ export function describeEngine<Options extends ModelOptions>(
   return descriptions[options.engine] as EngineDescription<never> as EngineDescription<Options>;
 }
 
-/** Whether the engine in `options` makes embeddings of texts and transcripts of files. */
+/** Whether the engine in `options` writes texts, and makes embeddings of texts and transcripts of files. */
 export function answeredApis<Options extends ModelOptions>(
   options: Options,
-): Readonly<{ embedding: boolean; transcription: boolean }> {
-  const { embeds, transcribes } = describeEngine(options);
+): Readonly<{ text: boolean; embedding: boolean; transcription: boolean }> {
+  const { onlyEmbeds, embeds, transcribes } = describeEngine(options);
   return {
+    text: !onlyEmbeds?.(options),
     embedding: embeds?.(options) ?? false,
     transcription: transcribes?.(options) ?? false,
   };

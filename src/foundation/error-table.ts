@@ -170,7 +170,7 @@ export const errorTable = Object.freeze({
     "the request asks for something that is not supported",
     "take the field out; see docs/openai-batch.md for what is read",
   ),
-  URL_UNSUPPORTED: row("a batch line has a url that is not supported", "see docs/openai-batch.md"),
+  URL_UNSUPPORTED: row("the url of the request is not supported", "see docs/openai-batch.md"),
   MODEL_DIFFERS: row(
     "a batch line names another model than the one that answers",
     "name it in input.servedModelName (--served-model-name), or * for any",

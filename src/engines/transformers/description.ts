@@ -32,6 +32,7 @@ export const transformersDescription: EngineDescription<TransformersModelOptions
     (await import("./engine.ts")).openTransformers(options, context),
   support: ({ task }) => (generating.includes(task) ? generationSupport : valueSupport),
   embeds: ({ task }) => task === "feature-extraction",
+  onlyEmbeds: ({ task }) => task === "feature-extraction",
   transcribes: ({ task }) => task === "automatic-speech-recognition",
   opensFile: (options, request) =>
     options.task === "automatic-speech-recognition" ? soundOf(request, options) : undefined,

@@ -19,8 +19,8 @@ export interface BatchPromptSetOptions {
   parameters: SamplingParameters;
   /** Models that a body may name; `*` = any. */
   models: readonly string[];
-  /** True if the engine gives vectors of texts. */
-  embeds: boolean;
+  /** Whether the engine writes texts, and gives vectors of texts. */
+  gives: { text: boolean; embedding: boolean };
   /** What the engine takes of chats beside text. */
   taken: TakenOfChats;
   /** Names of parameters that the engine does not support, such as `generation.topK`. */
@@ -46,10 +46,7 @@ export class BatchPromptSet implements PromptSet {
   /** @throws SluiceError the errors of `readBatchLine`, and `MODEL_DIFFERS`. */
   requests(row: JsonObject, index: number): RowRequest[] {
     const line = readBatchLine(row, this.#options.taken);
-    if (line.kind === "embedding" && !this.#options.embeds) {
-      const detail = "/v1/embeddings; this engine gives no vectors, engine llama does, and openai";
-      throw new SluiceError("URL_UNSUPPORTED", detail, { field: "url" });
-    }
+    this.#assertGiven(line);
     this.#assertModel(line);
     const origin = { index, promptName: "request" };
     const request: RowRequest = { origin, parameters: this.#parametersOf(line) };
@@ -117,6 +114,16 @@ export class BatchPromptSet implements PromptSet {
     const form = this.#forms.of(format);
     Object.assign(request, form.ask(form.sources(row, undefined)));
     if (request.structure) this.#formOf.set(request.structure, form);
+  }
+
+  #assertGiven({ kind }: BatchLine): void {
+    const { text, embedding } = this.#options.gives;
+    if (kind === "embedding" ? embedding : text) return;
+    const detail =
+      kind === "embedding"
+        ? "/v1/embeddings; this engine gives no vectors, engine llama does, and openai"
+        : "this model gives vectors, by /v1/embeddings, and writes no text";
+    throw new SluiceError("URL_UNSUPPORTED", detail, { field: "url" });
   }
 
   #assertModel({ model }: BatchLine): void {

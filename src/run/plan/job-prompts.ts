@@ -91,7 +91,7 @@ export function requestPromptSet(
   return new BatchPromptSet({
     parameters,
     models: names,
-    embeds: answeredApis(model).embedding,
+    gives: answeredApis(model),
     taken: { callsTools, contentParts },
     unsupportedBy: (asked) => unsupportedOptions(model, asked, []).map(({ option }) => option),
   });

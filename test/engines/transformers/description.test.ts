@@ -32,10 +32,12 @@ describe("engine transformers", () => {
 
   it("gives vectors and transcripts by the tasks that make them", () => {
     const apisOf = (task: string) => answeredApis(options({ task }));
-    expect(apisOf("feature-extraction")).toEqual({ embedding: true, transcription: false });
+    expect(apisOf("feature-extraction")).toEqual({
+      ...{ text: false, embedding: true, transcription: false },
+    });
     const speech = apisOf("automatic-speech-recognition");
-    expect(speech).toEqual({ embedding: false, transcription: true });
-    expect(apisOf("translation")).toEqual({ embedding: false, transcription: false });
+    expect(speech).toEqual({ text: true, embedding: false, transcription: true });
+    expect(apisOf("translation")).toMatchObject({ text: true, embedding: false });
   });
 
   it("makes paths absolute and leaves names of the hub as they are", () => {

@@ -17,7 +17,7 @@ const setOf = (changes: Partial<BatchPromptSetOptions> = {}) =>
   new BatchPromptSet({
     parameters,
     models: ["m"],
-    embeds: true,
+    gives: { text: true, embedding: true },
     taken: { callsTools: true, contentParts: ["image"] },
     unsupportedBy: () => [],
     ...changes,
@@ -109,7 +109,7 @@ describe("BatchPromptSet", () => {
   });
 
   it("asks for a vector of each input, if the engine gives vectors", () => {
-    const without = setOf({ embeds: false });
+    const without = setOf({ gives: { text: true, embedding: false } });
     expect(() => without.requests(embeddingRow("x"), 0)).toThrow(
       /gives no vectors, engine llama does/,
     );
@@ -118,6 +118,12 @@ describe("BatchPromptSet", () => {
       { prompt: "x", origin: { element: 0 }, embed: true },
       { prompt: "y", origin: { element: 1 }, embed: true },
     ]);
+  });
+
+  it("asks no model for texts that gives only vectors", () => {
+    const only = setOf({ gives: { text: false, embedding: true } });
+    expect(() => only.requests(chatRow({}), 0)).toThrow(/vectors, by \/v1\/embeddings/);
+    expect(only.requests(embeddingRow("x"), 0)).toMatchObject([{ prompt: "x", embed: true }]);
   });
 
   it("takes no reply that leaves out what was asked for", () => {
