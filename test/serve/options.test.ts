@@ -15,3 +15,18 @@ describe("limits of a server", () => {
     expect(Object.fromEntries(documented)).toEqual(serveSchema.parse({ models: {} }).limits);
   });
 });
+
+describe("the text of a model", () => {
+  it("names the engine, its model, and the task where there are several", () => {
+    const { models } = serveSchema.parse({
+      models: { e: "transformers:feature-extraction:./minilm", o: "openvino:b", l: "./c.gguf" },
+    });
+    expect(models).toMatchObject({
+      e: { model: { engine: "transformers", task: "feature-extraction", name: "./minilm" } },
+      o: { model: { engine: "openvino", name: "b" } },
+      l: { model: { engine: "llama", name: "./c.gguf" } },
+    });
+    const { error } = serveSchema.safeParse({ models: { e: "transformers:hf:owner/name" } });
+    expect(error!.issues[0]).toMatchObject({ path: ["models", "e", "model", "task"] });
+  });
+});

@@ -1,3 +1,4 @@
+import { transformersTasks } from "../../engines/transformers/options.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import {
@@ -114,12 +115,19 @@ const namedByText: Readonly<Record<string, string>> = {
 };
 
 /**
- * The model of a text: `fake`, `ENGINE:NAME`, `predictor:MODULE`, `command:PROGRAM`, or the catalog
- * name or path of a model of engine `llama`.
+ * The model of a text: `fake`, `ENGINE:NAME`, `transformers:TASK:NAME`, `predictor:MODULE`,
+ * `command:PROGRAM`, or the catalog name or path of a model of engine `llama`.
  */
 export function modelFromName(text: string): JsonObject {
   const [, engine = "", named] = /^([a-z-]+):(.+)$/s.exec(text) ?? [];
+  if (engine === "transformers") return { engine, ...taskAndName(named!) };
   const key = Object.hasOwn(namedByText, engine) ? namedByText[engine] : undefined;
   if (key !== undefined) return { engine, [key]: named! };
   return text === "fake" ? { engine: "fake" } : { engine: "llama", name: text };
+}
+
+/** A name without a task is refused later, with the tasks that there are. */
+function taskAndName(text: string): JsonObject {
+  const task = transformersTasks.find((each) => text.startsWith(`${each}:`));
+  return task === undefined ? { name: text } : { task, name: text.slice(task.length + 1) };
 }
