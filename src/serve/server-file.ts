@@ -1,6 +1,7 @@
 import { dirname, resolve } from "node:path";
 import { absoluteLocation } from "../data/storage/open.ts";
 import { describeEngine } from "../engines/registry.ts";
+import { SluiceError } from "../foundation/errors.ts";
 import { isJsonObject, type JsonObject } from "../foundation/json.ts";
 import { readJobFile } from "../run/job/job-file.ts";
 import { type Origin, problemsError, schemaProblems } from "../run/job/problem.ts";
@@ -19,7 +20,8 @@ export interface ServeFlags {
 /**
  * The options of a server, from its file and its flags. Paths of the file start from its folder.
  *
- * @throws SluiceError `JOB_INVALID` with every problem, `ENV_MISSING`.
+ * @throws SluiceError `JOB_INVALID` with every problem, also if there is nothing to serve; `USAGE`
+ *   if two flags name one model; `ENV_MISSING`.
  */
 export async function readServerFile(
   file: string | undefined,
@@ -35,7 +37,7 @@ export async function readServerFile(
   const origin: Origin = read?.origin ?? { from: "default" };
   if (read && read.problems.length > 0) throw problemsError(read.problems);
   const given = read?.value ?? {};
-  const models = Object.fromEntries(flags.models.map(modelOfFlag));
+  const models = modelsOfFlags(flags.models);
   const named = isJsonObject(given.models) ? given.models : {};
   const value = { ...mergedKeys(given, flags.keys), models: { ...named, ...models } };
   const parsed = serveSchema.safeParse(value, { jitless: true });
@@ -43,12 +45,35 @@ export async function readServerFile(
     const problems = schemaProblems(parsed.error.issues, [], origin, serveKeysAt);
     throw problemsError(problems.map((problem) => ({ ...problem, hint: "see docs/serve.md" })));
   }
+  assertServes(parsed.data);
   const folder = file === undefined ? workingDirectory : dirname(resolve(workingDirectory, file));
   return withAbsolutePaths(
     parsed.data,
     (name) => (name in models ? workingDirectory : folder),
     folder,
   );
+}
+
+function modelsOfFlags(texts: readonly string[]): Record<string, JsonObject> {
+  const models: Record<string, JsonObject> = {};
+  for (const [name, model] of texts.map(modelOfFlag)) {
+    if (Object.hasOwn(models, name)) {
+      const hint = `give each a name: --model ONE=${name} --model OTHER=…`;
+      throw new SluiceError("USAGE", `two models have the name ${name}`, { hint });
+    }
+    models[name] = model;
+  }
+  return models;
+}
+
+/** A server without models waits for archives, if it may take some. */
+function assertServes({ models, archives }: ServeOptions): void {
+  const { modelStore, urls } = archives;
+  if (Object.keys(models).length > 0 || modelStore !== undefined || urls.length > 0) return;
+  throw new SluiceError("JOB_INVALID", "the server has no models", {
+    field: "models",
+    hint: "give --model, such as --model chat=smollm2-135m-instruct, or a --model-store of archives",
+  });
 }
 
 /** `NAME=SPEC`; without a name, that of the model: of a path, its last part. */

@@ -1,5 +1,6 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { sleep, systemClock } from "../../src/foundation/clock.ts";
 import {
   anywhere,
   asJson,
@@ -349,15 +350,20 @@ describe("TorchServe's recorded answers", () => {
 
   it("refuse what the queue has no room for: of 110 requests, one runs and 100 wait", async () => {
     const { inference: at = "", management: manage = "" } = place.addresses;
-    const first = ask(at, "POST /predictions/noop", '{"sleep":1.5}', [asJson]);
-    await sleep(systemClock, 200);
-    const all = Promise.all([
-      first,
-      ...Array.from({ length: 109 }, () => ask(at, "POST /predictions/noop", "{}", [asJson])),
-    ]);
-    await expect
-      .poll(async () => JSON.parse(bodyOf(await ask(manage, "GET /models/noop")))[0].jobQueueStatus)
-      .toEqual({ remainingCapacity: 0, pendingRequests: 100 });
+    const until = join(place.folder, "all-have-come");
+    const first = ask(at, "POST /predictions/noop", JSON.stringify({ until }), [asJson]);
+    await expect.poll(() => existsSync(`${until}-begun`), { timeout: 20_000 }).toBe(true);
+    let refused = 0;
+    const next = async () => {
+      const text = await ask(at, "POST /predictions/noop", "{}", [asJson]);
+      if (!text.startsWith("HTTP/1.1 200")) refused++;
+      return text;
+    };
+    const all = Promise.all([first, ...Array.from({ length: 109 }, next)]);
+    await expect.poll(() => refused, { timeout: 20_000 }).toBe(9);
+    const [{ jobQueueStatus }] = JSON.parse(bodyOf(await ask(manage, "GET /models/noop")));
+    expect(jobQueueStatus).toEqual({ remainingCapacity: 0, pendingRequests: 100 });
+    writeFileSync(until, "");
     const replies = await all;
     expect(replies.filter((text) => text.startsWith("HTTP/1.1 200"))).toHaveLength(101);
     const others = replies.filter((text) => !text.startsWith("HTTP/1.1 200")).map(masked);

@@ -264,6 +264,16 @@ describe("sluice serve, who may ask", () => {
     expect(run.stderr).toContain("serve.yaml:3");
     expect(run.stderr).toContain("did you mean limits?");
   });
+
+  it("starts neither without a model nor with two of one name", () => {
+    const serve = (...flags: string[]) =>
+      spawnSync(process.execPath, [sluiceProgram, "serve", ...flags], {
+        ...{ cwd: serveFolder(), encoding: "utf8" },
+      });
+    const [none, twice] = [serve(), serve("--model", "fake", "--model", "fake")];
+    expect([none.status, none.stderr]).toEqual([64, expect.stringContaining("give --model")]);
+    expect([twice.status, twice.stderr]).toEqual([64, expect.stringContaining("the name fake")]);
+  });
 });
 
 describe("sluice serve, against clients that mean no good", () => {

@@ -26,6 +26,10 @@ def handle(data, context):
             raise PredictionException("row is not acceptable", 422)
         if "sleep" in told:
             time.sleep(told["sleep"])
+        if "until" in told:
+            open(told["until"] + "-begun", "w").close()
+            while not os.path.exists(told["until"]):
+                time.sleep(0.02)
         if "exit" in told:
             os._exit(3)
         if "many" in told:
