@@ -1,7 +1,4 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { cpSync, existsSync, readdirSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { Pool } from "undici";
 import { engineContext, findLlamaFiles } from "../test/integration/llama-files.ts";
@@ -10,6 +7,7 @@ import { assertSameWork, type ChatRun, runChats, showChatRun } from "./chat-runs
 import { findPeer } from "./peers.ts";
 import type { BenchResult } from "./result.ts";
 import { median } from "./rounds.ts";
+import { type ServerProcess, startAtPort } from "./server.ts";
 import { type BenchSetting, dataDirectory } from "./setting.ts";
 
 const threads = 2;
@@ -110,7 +108,7 @@ async function sweep(
     const server = await startLlamaServer(program, [...args, ...fixed]);
     try {
       for (const load of loads) {
-        const measured = await askAll(server.address, load.bodies);
+        const measured = await askAll(server.baseUrl, load.bodies);
         showChatRun(`llama-server ${args.join(" ")}`, load, measured);
         const known = best.get(load);
         if (!known || measured.seconds < known.seconds) best.set(load, measured);
@@ -122,40 +120,15 @@ async function sweep(
   return best;
 }
 
-export async function startLlamaServer(program: string, args: readonly string[]) {
-  const port = await freePort();
-  const fixed = ["--host", "127.0.0.1", "--port", String(port)];
+/** llama-server on as many threads as Sluice has. */
+export function startLlamaServer(program: string, args: readonly string[]): Promise<ServerProcess> {
   const width = ["-t", String(threads), "-tb", String(threads)];
-  const child = spawn(program, [...args, ...fixed, ...width], {
-    stdio: "ignore",
-    env: { ...process.env, LD_LIBRARY_PATH: join(program, "..") },
+  return startAtPort({
+    program,
+    argsAt: (port) => [...args, "--host", "127.0.0.1", "--port", String(port), ...width],
+    environment: { LD_LIBRARY_PATH: join(program, "..") },
+    readyPath: "/health",
   });
-  const address = `http://127.0.0.1:${port}`;
-  for (let isReady = false; !isReady; ) {
-    const end = child.exitCode ?? child.signalCode;
-    if (end !== null) throw new Error(`llama-server ${args.join(" ")} ended: ${end}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    isReady = await fetch(`${address}/health`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  }
-  return {
-    address,
-    async stop() {
-      child.kill("SIGKILL");
-      await once(child, "exit");
-    },
-  };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 interface Completion {

@@ -1,9 +1,11 @@
+import { readFileSync } from "node:fs";
 import { Pool } from "undici";
 
 // Sends chat completions to a server, and prints how it answered as JSON.
 // node serve-load.ts BASE_URL '{"seconds": 5, "connections": 64}'        each sends on and on
 // node serve-load.ts BASE_URL '{"seconds": 5, "requestsPerSecond": 160}' at random times, whatever
 //   the server does; a latency then counts from the time at which the request was due
+// node serve-load.ts BASE_URL '{"seconds": 600, "arrivals": "arrivals.jsonl"}' at the times of a file
 
 /** A load. */
 export interface Load {
@@ -12,12 +14,22 @@ export interface Load {
   connections?: number;
   /** Mean of the rate at which requests come, exponentially apart. */
   requestsPerSecond?: number;
+  /** A file of JSON lines, each an `Arrival`. */
+  arrivals?: string;
+  /** Behind the base URL; default `/chat/completions`. */
+  path?: string;
   /** Ends after so many requests. */
   requests?: number;
   token?: string;
   maxTokens?: number;
   /** Asks for a stream; the time to its first piece is noted. */
   isStream?: boolean;
+}
+
+/** A request and the time at which it is sent, whatever the server does. */
+export interface Arrival {
+  atMs: number;
+  body: object;
 }
 
 /** How a server answered. */
@@ -31,8 +43,17 @@ export interface Served {
   withoutRetryAfter: number;
   p50Ms: number;
   p99Ms: number;
+  /** Of streams: from the time at which the request was due. */
   firstPieceP50Ms: number;
+  firstPieceP90Ms: number;
+  firstPieceP99Ms: number;
+  /** Of streams: from the first piece to the end, divided by the further tokens. */
+  tokenP50Ms: number;
+  tokenP99Ms: number;
+  /** Streams with the first piece within 2 s and 100 ms for each further token. */
+  goodPerSecond: number;
   tokens: number;
+  promptTokens: number;
 }
 
 const [baseUrl, text] = process.argv.slice(2) as [string, string];
@@ -46,35 +67,45 @@ const pool = new Pool(url.origin, {
   bodyTimeout: 0,
 });
 
+const firstPieceLimitMs = 2000;
+const tokenLimitMs = 100;
 const latencies: number[] = [];
 const firstPieces: number[] = [];
+const perToken: number[] = [];
 const refused: Record<string, number> = {};
 let withoutRetryAfter = 0;
+let good = 0;
 let tokens = 0;
+let promptTokens = 0;
 let sent = 0;
 
-async function send(dueMs: number): Promise<void> {
-  const number = sent++;
-  const { token, maxTokens = 8, isStream = false } = load;
+function bodyOf(number: number): object {
+  const { maxTokens = 8, isStream = false } = load;
+  return {
+    model: "bench",
+    messages: [{ role: "user", content: `${number} ${words}` }],
+    max_tokens: maxTokens,
+    ...(isStream && { stream: true, stream_options: { include_usage: true } }),
+  };
+}
+
+async function send(dueMs: number, given?: object): Promise<void> {
+  const asked = given ?? bodyOf(sent);
+  sent++;
+  const { token, path = "/chat/completions" } = load;
   const { statusCode, headers, body } = await pool.request({
-    path: `${url.pathname}/chat/completions`,
+    path: `${url.pathname.replace(/\/$/, "")}${path}`,
     method: "POST",
     headers: {
       "content-type": "application/json",
       ...(token && { authorization: `Bearer ${token}` }),
     },
-    body: JSON.stringify({
-      model: "bench",
-      messages: [{ role: "user", content: `${number} ${words}` }],
-      max_tokens: maxTokens,
-      ...(isStream && { stream: true, stream_options: { include_usage: true } }),
-    }),
+    body: JSON.stringify(asked),
   });
-  if (isStream && statusCode === 200) await readStream(body, dueMs);
+  if ("stream" in asked && statusCode === 200) await readStream(body, dueMs);
   else {
     const reply = await body.text();
-    const usage = statusCode === 200 ? JSON.parse(reply).usage : undefined;
-    tokens += usage?.completion_tokens ?? 0;
+    if (statusCode === 200) count(reply);
   }
   if (statusCode === 200) {
     latencies.push(performance.now() - dueMs);
@@ -85,17 +116,28 @@ async function send(dueMs: number): Promise<void> {
 }
 
 async function readStream(body: AsyncIterable<Buffer>, dueMs: number): Promise<void> {
-  let isFirst = true;
+  let firstMs: number | undefined;
   let last = "";
   for await (const chunk of body) {
     const piece = chunk.toString();
-    if (isFirst && /"content":"[^"]/.test(piece)) {
-      firstPieces.push(performance.now() - dueMs);
-      isFirst = false;
-    }
+    if (firstMs === undefined && /"content":"[^"]/.test(piece)) firstMs = performance.now();
     last = (last + piece).slice(-2000);
   }
-  tokens += Number(/"completion_tokens":(\d+)/.exec(last)?.[1] ?? 0);
+  const further = count(last) - 1;
+  // All of it may be bytes of a character that is not whole.
+  firstMs ??= performance.now();
+  const tokenMs = (performance.now() - firstMs) / Math.max(1, further);
+  firstPieces.push(firstMs - dueMs);
+  if (further > 0) perToken.push(tokenMs);
+  if (firstMs - dueMs <= firstPieceLimitMs && tokenMs <= tokenLimitMs) good++;
+}
+
+/** Adds the usage at the end of an answer, and gives its tokens. */
+function count(answer: string): number {
+  const of = (kind: string) => Number(new RegExp(`"${kind}_tokens":(\\d+)`).exec(answer)?.[1] ?? 0);
+  promptTokens += of("prompt");
+  tokens += of("completion");
+  return of("completion");
 }
 
 async function closedLoop(endMs: number): Promise<void> {
@@ -106,32 +148,49 @@ async function closedLoop(endMs: number): Promise<void> {
   await Promise.all(Array.from({ length: connections }, sender));
 }
 
-async function openLoop(endMs: number, perSecond: number): Promise<void> {
+async function openLoop(arrivals: Iterable<Partial<Arrival>>): Promise<void> {
   const open = new Set<Promise<void>>();
-  let dueMs = performance.now();
-  while (dueMs < endMs) {
+  for (const { atMs = 0, body } of arrivals) {
+    const dueMs = beganMs + atMs;
     const waitMs = dueMs - performance.now();
     if (waitMs > 1) await new Promise((resolve) => setTimeout(resolve, waitMs));
-    const one = send(dueMs).finally(() => open.delete(one));
+    const one = send(dueMs, body).finally(() => open.delete(one));
     open.add(one);
-    dueMs += (-Math.log(1 - Math.random()) / perSecond) * 1000;
   }
   await Promise.all(open);
 }
 
+function* atRandomTimes(seconds: number, perSecond: number): Generator<{ atMs: number }> {
+  for (let atMs = 0; atMs < seconds * 1000; ) {
+    yield { atMs };
+    atMs += (-Math.log(1 - Math.random()) / perSecond) * 1000;
+  }
+}
+
+const linesOf = (file: string) =>
+  readFileSync(file, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Arrival);
+
 const beganMs = performance.now();
-const endMs = beganMs + load.seconds * 1000;
-if (load.requestsPerSecond === undefined) await closedLoop(endMs);
-else await openLoop(endMs, load.requestsPerSecond);
+const { seconds: wantedSeconds, requestsPerSecond, arrivals } = load;
+if (arrivals !== undefined) await openLoop(linesOf(arrivals));
+else if (requestsPerSecond === undefined) await closedLoop(beganMs + wantedSeconds * 1000);
+else await openLoop(atRandomTimes(wantedSeconds, requestsPerSecond));
 const seconds = (performance.now() - beganMs) / 1000;
 const at = (values: number[], share: number) =>
   values.sort((a, b) => a - b)[Math.floor((values.length - 1) * share)] ?? Number.NaN;
 const served: Served = {
   ...{ seconds, answered: latencies.length, answeredPerSecond: latencies.length / seconds },
-  ...{ refused, withoutRetryAfter, tokens },
+  ...{ refused, withoutRetryAfter, tokens, promptTokens, goodPerSecond: good / seconds },
   p50Ms: at(latencies, 0.5),
   p99Ms: at(latencies, 0.99),
   firstPieceP50Ms: at(firstPieces, 0.5),
+  firstPieceP90Ms: at(firstPieces, 0.9),
+  firstPieceP99Ms: at(firstPieces, 0.99),
+  tokenP50Ms: at(perToken, 0.5),
+  tokenP99Ms: at(perToken, 0.99),
 };
 console.log(JSON.stringify(served));
 await pool.close();

@@ -1,32 +1,22 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { sha256Hex } from "../src/foundation/hashing.ts";
 import { engineContext, findLlamaFiles } from "../test/integration/llama-files.ts";
 import { serverProgram, startLlamaServer } from "./llama-server.ts";
 import { runProgram } from "./program.ts";
 import type { BenchResult } from "./result.ts";
 import { inTurn, median } from "./rounds.ts";
-import type { Load, Served } from "./serve-load.ts";
+import type { Load } from "./serve-load.ts";
 import { startServer } from "./server.ts";
-import { type BenchSetting, dataDirectory } from "./setting.ts";
+import { send, startSluice } from "./serving.ts";
+import type { BenchSetting } from "./setting.ts";
 
-const loadProgram = join(import.meta.dirname, "serve-load.ts");
 const baselineProgram = join(import.meta.dirname, "serve-baseline.ts");
 const engineProgram = join(import.meta.dirname, "serve-llama-baseline.ts");
-const directory = join(dataDirectory, "serve");
 const serviceMs = 100;
 const slots = 16;
-
-/** A server of Sluice in a process of its own. */
-interface SluiceServer {
-  baseUrl: string;
-  pid: number;
-  stop(): Promise<void>;
-}
 
 /** `sluice serve` under the loads of online use, each beside its baseline. */
 export async function benchServe(setting: BenchSetting): Promise<BenchResult[]> {
@@ -53,7 +43,11 @@ export async function benchServeLlama(setting: BenchSetting): Promise<BenchResul
   const [connections, maxTokens] = [16, 64];
   const requests = setting.isSmall ? 16 : 64;
   const home = { SLUICE_HOME: engineContext.homeDirectory };
-  const sluice = await startSluice(setting, { engine: "llama", name: files.modelPath }, {}, home);
+  const sluice = await startSluice(
+    setting,
+    { models: { bench: { engine: "llama", name: files.modelPath } } },
+    home,
+  );
   const load: Load = { seconds: 600, requests, connections, maxTokens, isStream: true };
   try {
     await send(sluice.baseUrl, { ...load, requests: connections });
@@ -96,7 +90,7 @@ async function firstPieces(
   };
   try {
     const figures = await inTurn("serve first pieces", setting.rounds, {
-      peer: async () => (await send(`${server.address}/v1`, load)).firstPieceP50Ms,
+      peer: async () => (await send(`${server.baseUrl}/v1`, load)).firstPieceP50Ms,
       sluice: async () => (await send(baseUrl, load)).firstPieceP50Ms,
     });
     const [value, baseline] = [median(figures.sluice), median(figures.peer)];
@@ -110,7 +104,9 @@ async function firstPieces(
 async function withoutWork(setting: BenchSetting): Promise<BenchResult[]> {
   const seconds = setting.isSmall ? 1 : 5;
   const bare = await startServer([baselineProgram]);
-  const sluice = await startSluice(setting, { engine: "fake", capacity: 1024 });
+  const sluice = await startSluice(setting, {
+    models: { bench: { engine: "fake", capacity: 1024 } },
+  });
   try {
     const results: BenchResult[] = [];
     for (const connections of [16, 64]) {
@@ -134,7 +130,9 @@ async function withoutWork(setting: BenchSetting): Promise<BenchResult[]> {
 /** One caller alone: what the server adds to the time of the model. */
 async function alone(setting: BenchSetting): Promise<BenchResult> {
   const bare = await startServer([baselineProgram, String(serviceMs)]);
-  const sluice = await startSluice(setting, { engine: "fake", latencyMs: serviceMs });
+  const sluice = await startSluice(setting, {
+    models: { bench: { engine: "fake", latencyMs: serviceMs } },
+  });
   const load = { seconds: setting.isSmall ? 1 : 10, connections: 1 };
   try {
     const figures = await inTurn("serve alone", setting.rounds, {
@@ -160,7 +158,10 @@ async function alone(setting: BenchSetting): Promise<BenchResult> {
 async function overload(setting: BenchSetting): Promise<BenchResult[]> {
   const seconds = setting.isSmall ? 2 : 120;
   const model = { engine: "fake", latencyMs: serviceMs, capacity: slots };
-  const server = await startSluice(setting, model, { limits: { maxQueueWaitMs: serviceMs } });
+  const server = await startSluice(setting, {
+    models: { bench: model },
+    limits: { maxQueueWaitMs: serviceMs },
+  });
   try {
     const peak = await send(server.baseUrl, { seconds: seconds / 8, connections: slots });
     const rate = peak.answeredPerSecond;
@@ -192,7 +193,7 @@ async function overload(setting: BenchSetting): Promise<BenchResult[]> {
 async function besideACrowd(setting: BenchSetting): Promise<BenchResult> {
   const tokens = ["crowd", "alone"].map((name) => ({ name, sha256: sha256Hex(`${name}-token`) }));
   const model = { engine: "fake", latencyMs: serviceMs, capacity: slots };
-  const server = await startSluice(setting, model, { tokens });
+  const server = await startSluice(setting, { models: { bench: model }, tokens });
   const seconds = setting.isSmall ? 1 : 10;
   try {
     const one = { seconds, connections: 1, token: "alone-token" };
@@ -212,7 +213,7 @@ async function besideACrowd(setting: BenchSetting): Promise<BenchResult> {
 }
 
 async function idleConnections(setting: BenchSetting): Promise<BenchResult> {
-  const server = await startSluice(setting, { engine: "fake" });
+  const server = await startSluice(setting, { models: { bench: { engine: "fake" } } });
   const load = { seconds: setting.isSmall ? 1 : 5, connections: 16 };
   try {
     const before = await send(server.baseUrl, load);
@@ -229,7 +230,7 @@ async function idleConnections(setting: BenchSetting): Promise<BenchResult> {
 
 async function memory(setting: BenchSetting): Promise<BenchResult> {
   const requests = setting.isSmall ? 1000 : 200_000;
-  const server = await startSluice(setting, { engine: "fake" });
+  const server = await startSluice(setting, { models: { bench: { engine: "fake" } } });
   const load = { seconds: 600, connections: 64 };
   try {
     await send(server.baseUrl, { ...load, requests: requests / 10 });
@@ -241,11 +242,6 @@ async function memory(setting: BenchSetting): Promise<BenchResult> {
   } finally {
     await server.stop();
   }
-}
-
-async function send(baseUrl: string, load: Load): Promise<Served> {
-  const { stdout } = await runProgram([loadProgram, baseUrl, JSON.stringify(load)]);
-  return JSON.parse(stdout) as Served;
 }
 
 async function openSockets(baseUrl: string, count: number): Promise<Socket[]> {
@@ -263,38 +259,4 @@ async function openSockets(baseUrl: string, count: number): Promise<Socket[]> {
 function residentMegabytes(pid: number): number {
   const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))!;
   return Number(kilobytes) / 1024;
-}
-
-/** Starts the installed package's server with one model. */
-async function startSluice(
-  { packageDirectory }: BenchSetting,
-  model: object,
-  options: object = {},
-  environment: Record<string, string> = {},
-): Promise<SluiceServer> {
-  mkdirSync(directory, { recursive: true });
-  const any = "127.0.0.1:0";
-  const listen = { inference: any, management: any, metrics: any };
-  const whole = { models: { bench: model }, listen, accessLog: false, ...options };
-  writeFileSync(join(directory, "serve.yaml"), JSON.stringify(whole));
-  const program = join(packageDirectory, "bin/sluice.cjs");
-  const child = spawn(process.execPath, [program, "serve", "-c", "serve.yaml", "--json"], {
-    cwd: directory,
-    env: { ...process.env, ...environment },
-    stdio: ["ignore", "pipe", "ignore"],
-  });
-  const exited = once(child, "exit");
-  const [line] = (await Promise.race([
-    once(createInterface({ input: child.stdout }), "line"),
-    exited.then(() => Promise.reject(new Error("sluice serve ended at its start"))),
-  ])) as [string];
-  const { addresses } = JSON.parse(line) as { addresses: { inference: string } };
-  return {
-    baseUrl: `${addresses.inference}/v1`,
-    pid: child.pid!,
-    async stop() {
-      child.kill("SIGKILL");
-      await exited;
-    },
-  };
 }

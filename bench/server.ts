@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 
 /** A server in a process of its own. */
@@ -23,4 +24,69 @@ async function stop(child: ChildProcess): Promise<void> {
   const exited = once(child, "exit");
   child.kill("SIGKILL");
   await exited;
+}
+
+/** A program that serves at a port that it is told. */
+export interface ServerProgram {
+  program: string;
+  argsAt(port: number): readonly string[];
+  environment: Readonly<Record<string, string>>;
+  cwd?: string;
+  /** Answers with a status below 400 as soon as the server is ready. */
+  readyPath: string;
+}
+
+/**
+ * Starts a server as a process group of its own, which ends with it, and waits until it is ready.
+ *
+ * @throws Error with the end of what it printed, when it ends at its start.
+ */
+export async function startAtPort({
+  program,
+  argsAt,
+  environment,
+  cwd,
+  readyPath,
+}: ServerProgram): Promise<ServerProcess> {
+  const port = await freePort();
+  const args = argsAt(port);
+  const child = spawn(program, args, {
+    ...(cwd !== undefined && { cwd }),
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
+  });
+  let printed = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      printed = (printed + text).slice(-5000);
+    });
+  }
+  const exited = once(child, "exit");
+  const baseUrl = `http://127.0.0.1:${port}`;
+  for (let isReady = false; !isReady; ) {
+    const end = child.exitCode ?? child.signalCode;
+    if (end !== null) throw new Error(`${program} ${args.join(" ")} ended: ${end}\n${printed}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    isReady = await fetch(`${baseUrl}${readyPath}`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  }
+  return {
+    baseUrl,
+    async stop() {
+      process.kill(-child.pid!, "SIGKILL");
+      await exited;
+    },
+  };
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, "close");
+  return port;
 }

