@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type BatchModel, batched } from "../src/engines/batching/batched.ts";
 import { batchCost, nextBatch } from "../src/engines/batching/next-batch.ts";
@@ -12,17 +11,13 @@ import { engineContext } from "../test/engines/engine-context.ts";
 import type { BenchResult } from "./result.ts";
 import { inTurn, median } from "./rounds.ts";
 import { type BenchSetting, root } from "./setting.ts";
+import { azureLines } from "./traces.ts";
 
 const batchRows = 32;
 /** Rows that wait at once where what waiting rows cost is measured, and in its baseline. */
 const waitingRows = 40_000;
 const fewerRows = 4000;
 const { signal } = new AbortController();
-
-/** Names the folder that holds the trace of real lengths. */
-const traceVariable = "BENCH_TRACES";
-/** Requests to a chat model of one hour, published by Azure; its second column is their tokens. */
-const traceFile = "azure_llm_2023_conv.csv";
 
 /**
  * What batching costs a request, alone and with the process that a predictor runs in, against
@@ -118,16 +113,9 @@ function rowRequest(row: number): InferenceRequest {
 }
 
 function paddingOf({ isSmall }: BenchSetting): BenchResult[] {
-  const folder = process.env[traceVariable];
-  const path = folder === undefined ? undefined : join(folder, traceFile);
-  if (path === undefined || !existsSync(path)) {
-    console.log(`batching: padding is skipped: ${traceVariable} names no folder with ${traceFile}`);
-    return [];
-  }
-  const lines = readFileSync(path, "utf8").trim().split("\n").slice(1);
-  const tokens = lines
-    .slice(0, isSmall ? 1000 : undefined)
-    .map((line) => Number(line.split(",")[1]));
+  const lines = azureLines();
+  if (lines === undefined) return [];
+  const tokens = lines.slice(0, isSmall ? 1000 : undefined).map(([, prompt]) => Number(prompt));
   return [16, 32].map((rows) => {
     const baseline = paddedShare(tokens, rows, 0);
     const value = paddedShare(tokens, rows, limits.lookAheadBatches);

@@ -25,6 +25,7 @@ import type { BenchResult } from "./result.ts";
 import { benchResume } from "./resume.ts";
 import { benchS3 } from "./s3.ts";
 import { benchServe, benchServeLlama } from "./serve.ts";
+import { benchServeArrivals } from "./serve-arrivals.ts";
 import { benchServePeers } from "./serve-peers.ts";
 import type { BenchSetting } from "./setting.ts";
 import { benchStart } from "./start.ts";
@@ -59,6 +60,7 @@ const benchmarks: Record<string, (setting: BenchSetting) => Promise<BenchResult[
   serve: benchServe,
   "serve-llama": benchServeLlama,
   "serve-peers": benchServePeers,
+  "serve-arrivals": benchServeArrivals,
 };
 
 const usage = `npm run bench -- [NAME …] [options]
