@@ -26,6 +26,9 @@ async function stop(child: ChildProcess): Promise<void> {
   await exited;
 }
 
+/** vLLM compiles at its first start. */
+const readyLimitMs = 600_000;
+
 /** A program that serves at a port that it is told. */
 export interface ServerProgram {
   program: string;
@@ -39,7 +42,7 @@ export interface ServerProgram {
 /**
  * Starts a server as a process group of its own, which ends with it, and waits until it is ready.
  *
- * @throws Error with the end of what it printed, when it ends at its start.
+ * @throws Error with the end of what it printed, when it ends or does not get ready.
  */
 export async function startAtPort({
   program,
@@ -63,23 +66,26 @@ export async function startAtPort({
     });
   }
   const exited = once(child, "exit");
+  const stop = async () => {
+    process.kill(-child.pid!, "SIGKILL");
+    await exited;
+  };
   const baseUrl = `http://127.0.0.1:${port}`;
+  const lastMs = performance.now() + readyLimitMs;
   for (let isReady = false; !isReady; ) {
     const end = child.exitCode ?? child.signalCode;
     if (end !== null) throw new Error(`${program} ${args.join(" ")} ended: ${end}\n${printed}`);
+    if (performance.now() > lastMs) {
+      await stop();
+      throw new Error(`${program} ${args.join(" ")} did not get ready\n${printed}`);
+    }
     await new Promise((resolve) => setTimeout(resolve, 100));
     isReady = await fetch(`${baseUrl}${readyPath}`).then(
       ({ ok }) => ok,
       () => false,
     );
   }
-  return {
-    baseUrl,
-    async stop() {
-      process.kill(-child.pid!, "SIGKILL");
-      await exited;
-    },
-  };
+  return { baseUrl, stop };
 }
 
 export async function freePort(): Promise<number> {

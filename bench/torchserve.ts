@@ -74,7 +74,8 @@ export async function startTorchServe(
   { maxBatchDelay, isLogging }: TorchServeSetting,
 ): Promise<ServerProcess> {
   const config = join(folder, "config.properties");
-  const log = join(folder, "log4j2.xml");
+  // Java would find a log4j2.xml in this folder by itself.
+  const log = join(folder, "error-log.xml");
   writeFileSync(log, errorLog);
   const others = [
     ...["management_address=http://127.0.0.1:", "metrics_address=http://127.0.0.1:"],

@@ -4,7 +4,7 @@ import { basename, dirname, join } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { crc32 } from "node:zlib";
-import { Zip, ZipDeflate, ZipPassThrough } from "fflate";
+import { Zip, ZipDeflate } from "fflate";
 import { type Entry, openPromise, type ZipFile } from "yauzl";
 import { hashFiles } from "../../engines/models/part-file.ts";
 import { SluiceError } from "../../foundation/errors.ts";
@@ -176,14 +176,15 @@ export async function writeArchive(
     const zip = new Zip((error, chunk) => {
       writing = error ? Promise.reject(error) : writing.then(() => output.write(chunk));
     });
-    const add = (entry: ZipDeflate | ZipPassThrough) => {
+    const add = (entry: ZipDeflate) => {
       // Zip's time has no zone; a fixed one makes equal archives of equal files.
       entry.mtime = "1980-01-01T00:00:00";
       zip.add(entry);
       return entry;
     };
     const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
-    add(new ZipPassThrough(manifestPath)).push(text, true);
+    // Deflated: Java refuses stored entries whose sizes stand behind them.
+    add(new ZipDeflate(manifestPath)).push(text, true);
     let total = 0;
     for (const { path, name } of files) {
       const entry = add(new ZipDeflate(name, { level: 6 }));

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Zip, ZipPassThrough, type Zippable, zipSync } from "fflate";
 import { afterEach, describe, expect, it } from "vitest";
+import { openPromise } from "yauzl";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { unpackArchive, writeArchive } from "../../../src/serve/torchserve/archive.ts";
@@ -41,6 +42,7 @@ function patched(zip: Uint8Array, signature: number, place: number, value: numbe
   return buffer;
 }
 
+const deflated = 8;
 const centralHeader = 0x02014b50;
 const endOfZip = 0x06054b50;
 
@@ -90,6 +92,19 @@ describe("model archives", () => {
     const copy = join(folder, "copy.mar");
     await writeArchive(copy, { runtime: "python", model }, files);
     expect(readFileSync(copy).equals(readFileSync(target))).toBe(true);
+  });
+
+  it("have no entries that Java refuses: stored, with their sizes behind them", async () => {
+    writeFileSync(join(folder, "h.py"), "");
+    const model = { modelName: "m", modelVersion: "1.0", handler: "h.py" };
+    const path = join(folder, "m.mar");
+    const written = { runtime: "python", archiverVersion: "0.12.0", createdOn: "", model } as const;
+    await writeArchive(path, written, [{ path: join(folder, "h.py"), name: "h.py" }]);
+    const methods: Record<string, number> = {};
+    for await (const { fileName, compressionMethod } of (await openPromise(path)).eachEntry()) {
+      methods[fileName] = compressionMethod;
+    }
+    expect(methods).toEqual({ [manifestPath]: deflated, "h.py": deflated });
   });
 
   it("read a version that is a number, and files in folders", async () => {
