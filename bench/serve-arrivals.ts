@@ -95,7 +95,7 @@ async function replay(
   const results: BenchResult[] = [];
   for (const [at, share] of shares.entries()) {
     const perSecond = share * capacity;
-    const how = { count: Math.round(perSecond * seconds), perSecond, salt: 2 + at };
+    const how = { count: Math.max(2, Math.round(perSecond * seconds)), perSecond, salt: 2 + at };
     const contenders = Object.keys(servers).map((name) => [name, () => ask(name, how)]);
     const label = `serve-arrivals, ${trace.name} at ${share}`;
     const figures = (await inTurn(label, 1, Object.fromEntries(contenders))) as Record<

@@ -115,7 +115,8 @@ export interface Replay {
 export function arrivalsOf({ requests }: Trace, { count, perSecond, salt }: Replay): Arrival[] {
   const taken = requests.slice(0, count);
   const firstMs = taken[0]!.atMs;
-  const factor = ((taken.length / perSecond) * 1000) / (taken.at(-1)!.atMs - firstMs);
+  const traceMs = Math.max(1, taken.at(-1)!.atMs - firstMs);
+  const factor = ((taken.length / perSecond) * 1000) / traceMs;
   return taken.map(({ atMs, blocks, maxTokens }) => ({
     atMs: (atMs - firstMs) * factor,
     body: {
