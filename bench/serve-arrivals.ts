@@ -84,7 +84,7 @@ async function replay(
   trace: Trace,
   servers: Readonly<Record<string, Server>>,
 ): Promise<BenchResult[]> {
-  const seconds = isSmall ? 10 : 75;
+  const seconds = isSmall ? 10 : 50;
   const ask = (name: string, how: Replay) => sendArrivals(servers[name]!, trace, how);
   const atOnce = { count: isSmall ? 8 : requestsAtOnce, perSecond: 1e6, salt: 0 };
   for (const name of Object.keys(servers)) await ask(name, { ...atOnce, count: 4, salt: 1 });

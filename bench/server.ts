@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { createInterface } from "node:readline";
+import { systemClock } from "../src/foundation/clock.ts";
+import { startLeashed } from "../src/foundation/leashed-process.ts";
 
 /** A server in a process of its own. */
 export interface ServerProcess {
@@ -40,7 +42,7 @@ export interface ServerProgram {
 }
 
 /**
- * Starts a server as a process group of its own, which ends with it, and waits until it is ready.
+ * Starts a server that does not outlive this process, and waits until it is ready.
  *
  * @throws Error with the end of what it printed, when it ends or does not get ready.
  */
@@ -53,11 +55,10 @@ export async function startAtPort({
 }: ServerProgram): Promise<ServerProcess> {
   const port = await freePort();
   const args = argsAt(port);
-  const child = spawn(program, args, {
-    ...(cwd !== undefined && { cwd }),
-    env: { ...process.env, ...environment },
-    stdio: ["ignore", "pipe", "pipe"],
-    detached: true,
+  const child = startLeashed(program, args, {
+    environment: { ...process.env, ...environment },
+    workingDirectory: cwd,
+    clock: systemClock,
   });
   let printed = "";
   for (const stream of [child.stdout, child.stderr]) {
@@ -65,20 +66,22 @@ export async function startAtPort({
       printed = (printed + text).slice(-5000);
     });
   }
-  const exited = once(child, "exit");
   const stop = async () => {
-    process.kill(-child.pid!, "SIGKILL");
-    await exited;
+    child.kill();
+    await child.ended;
   };
+  let end: string | undefined;
+  void child.ended.then(({ how }) => {
+    end = how;
+  });
   const baseUrl = `http://127.0.0.1:${port}`;
   const lastMs = performance.now() + readyLimitMs;
   for (let isReady = false; !isReady; ) {
-    const end = child.exitCode ?? child.signalCode;
-    if (end !== null) throw new Error(`${program} ${args.join(" ")} ended: ${end}\n${printed}`);
     if (performance.now() > lastMs) {
       await stop();
-      throw new Error(`${program} ${args.join(" ")} did not get ready\n${printed}`);
+      end = "it did not get ready";
     }
+    if (end !== undefined) throw new Error(`${program} ${args.join(" ")}: ${end}\n${printed}`);
     await new Promise((resolve) => setTimeout(resolve, 100));
     isReady = await fetch(`${baseUrl}${readyPath}`).then(
       ({ ok }) => ok,
