@@ -5,7 +5,7 @@ import { serverProgram, startLlamaServer } from "./llama-server.ts";
 import type { BenchResult } from "./result.ts";
 import { inTurn } from "./rounds.ts";
 import type { Served } from "./serve-load.ts";
-import { type ServerProcess, startAtPort } from "./server.ts";
+import { type PausableServer, startAtPort } from "./server.ts";
 import { send, startSluice } from "./serving.ts";
 import { type BenchSetting, dataDirectory } from "./setting.ts";
 import { arrivalsOf, type Replay, readTraces, type Trace } from "./traces.ts";
@@ -17,7 +17,7 @@ const contextTokens = 2048;
 /** Requests sent at once to find the capacity. */
 const requestsAtOnce = 64;
 
-type Server = Pick<ServerProcess, "baseUrl" | "stop">;
+type Server = Pick<PausableServer, "baseUrl" | "stop"> & Partial<PausableServer>;
 
 /**
  * Streams of the embedded model that arrive as in published traces, whatever the servers do: the
@@ -62,11 +62,13 @@ async function startPeers(modelPath: string): Promise<Record<string, Server>> {
   else {
     const server = await startVllm(vllm);
     peers.vllm = { ...server, baseUrl: `${server.baseUrl}/v1` };
+    // It looks for work all the time, which takes most of a core.
+    server.pause();
   }
   return peers;
 }
 
-function startVllm({ python, model, environment }: Vllm): Promise<ServerProcess> {
+function startVllm({ python, model, environment }: Vllm): Promise<PausableServer> {
   return startAtPort({
     program: python,
     argsAt: (port) => [
@@ -113,13 +115,22 @@ async function replay(
   return results;
 }
 
-async function sendArrivals({ baseUrl }: Server, trace: Trace, how: Replay): Promise<Served> {
+async function sendArrivals(
+  { baseUrl, resume, pause }: Server,
+  trace: Trace,
+  how: Replay,
+): Promise<Served> {
   const folder = join(dataDirectory, "serve");
   mkdirSync(folder, { recursive: true });
   const file = join(folder, "arrivals.jsonl");
   const lines = arrivalsOf(trace, how).map((each) => JSON.stringify(each));
   writeFileSync(file, `${lines.join("\n")}\n`);
-  return send(baseUrl, { seconds: 0, arrivals: file });
+  resume?.();
+  try {
+    return await send(baseUrl, { seconds: 0, arrivals: file });
+  } finally {
+    pause?.();
+  }
 }
 
 function show(label: string, served: Served): void {

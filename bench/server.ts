@@ -4,11 +4,18 @@ import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { systemClock } from "../src/foundation/clock.ts";
 import { startLeashed } from "../src/foundation/leashed-process.ts";
+import { commandOf, descendants } from "../test/ray-cluster.ts";
 
 /** A server in a process of its own. */
 export interface ServerProcess {
   baseUrl: string;
   stop(): Promise<void>;
+}
+
+/** A server that can be made to hold still between measurements, on Linux. */
+export interface PausableServer extends ServerProcess {
+  pause(): void;
+  resume(): void;
 }
 
 /** Starts a program that prints `{"baseUrl": …}` as its first line and then serves. */
@@ -52,7 +59,7 @@ export async function startAtPort({
   environment,
   cwd,
   readyPath,
-}: ServerProgram): Promise<ServerProcess> {
+}: ServerProgram): Promise<PausableServer> {
   const port = await freePort();
   const args = argsAt(port);
   const child = startLeashed(program, args, {
@@ -88,7 +95,14 @@ export async function startAtPort({
       () => false,
     );
   }
-  return { baseUrl, stop };
+  const signal = (name: NodeJS.Signals) => {
+    // Not the shells, which end it if this process dies.
+    const programs = descendants(child.pid!).filter(
+      (pid) => !commandOf(pid).startsWith("/bin/sh "),
+    );
+    for (const pid of programs) process.kill(pid, name);
+  };
+  return { baseUrl, stop, pause: () => signal("SIGSTOP"), resume: () => signal("SIGCONT") };
 }
 
 export async function freePort(): Promise<number> {
