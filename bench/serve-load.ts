@@ -5,7 +5,7 @@ import { Pool } from "undici";
 // node serve-load.ts BASE_URL '{"seconds": 5, "connections": 64}'        each sends on and on
 // node serve-load.ts BASE_URL '{"seconds": 5, "requestsPerSecond": 160}' at random times, whatever
 //   the server does; a latency then counts from the time at which the request was due
-// node serve-load.ts BASE_URL '{"seconds": 600, "arrivals": "arrivals.jsonl"}' at the times of a file
+// node serve-load.ts BASE_URL '{"seconds": 0, "arrivals": "requests.jsonl"}' at the times of a file
 
 /** A load. */
 export interface Load {

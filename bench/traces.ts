@@ -5,7 +5,7 @@ import type { Arrival } from "./serve-load.ts";
 
 /** Names the folder that holds published traces. */
 const variable = "BENCH_TRACES";
-/** Requests to a chat model of one hour of 2023, published by Azure: time, tokens, tokens of the answer. */
+/** One hour of requests to a chat model, published by Azure: time, tokens, tokens of the answer. */
 const azureFile = "azure_llm_2023_conv.csv";
 /** Requests published by Mooncake; the beginnings of their prompts are shared. */
 const mooncakeFile = "mooncake_synthetic_trace.jsonl";
