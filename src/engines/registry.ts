@@ -46,7 +46,7 @@ export function describeEngine<Options extends ModelOptions>(
   return descriptions[options.engine] as EngineDescription<never> as EngineDescription<Options>;
 }
 
-/** Whether the engine in `options` writes texts, and makes embeddings of texts and transcripts of files. */
+/** Whether the engine in `options` writes texts, embeddings of texts, and transcripts of files. */
 export function answeredApis<Options extends ModelOptions>(
   options: Options,
 ): Readonly<{ text: boolean; embedding: boolean; transcription: boolean }> {

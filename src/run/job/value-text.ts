@@ -1,4 +1,3 @@
-import { transformersTasks } from "../../engines/transformers/options.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import {
@@ -126,8 +125,8 @@ export function modelFromName(text: string): JsonObject {
   return text === "fake" ? { engine: "fake" } : { engine: "llama", name: text };
 }
 
-/** A name without a task is refused later, with the tasks that there are. */
+/** An unknown task, or none, is refused later, with the tasks that there are. */
 function taskAndName(text: string): JsonObject {
-  const task = transformersTasks.find((each) => text.startsWith(`${each}:`));
-  return task === undefined ? { name: text } : { task, name: text.slice(task.length + 1) };
+  const [, task, name] = /^(?!hf:)([a-z-]+):(.+)$/s.exec(text) ?? [];
+  return task === undefined ? { name: text } : { task, name: name! };
 }
