@@ -1,12 +1,11 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { status as readStatus } from "../../src/api/inspect.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { type Cloud, clients, cloudClient } from "../cloud-client.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
-import { submissionsOf } from "../scheduled-job.ts";
+import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 
 let server: S3Server;
@@ -59,22 +58,8 @@ ${keysOf(cloud, command)}
     manifest: () => JSON.parse(readFileSync(join(stored, "_manifest.json"), "utf8")),
     submissions: () => submissionsOf(stored),
     answered: () => answeredIn(out),
-    async expectWhole() {
-      const { stdout } = await call("results", out);
-      const ids = stdout.trimEnd().split("\n");
-      expect(ids.map((line) => JSON.parse(line).id)).toEqual(
-        Array.from({ length: rows }, (_, row) => `r${row}`),
-      );
-      expect(await call("verify", out)).toMatchObject({ code: 0 });
-    },
+    expectWhole: () => expectWhole(out, rows),
   };
-}
-
-/** Read in this process: a command would take long where the machine is busy. */
-async function answeredIn(out: string): Promise<number> {
-  const report = await readStatus(out).catch(() => undefined);
-  const { answered = 0, journaled = 0 } = report?.run.rows ?? {};
-  return answered + journaled;
 }
 
 const summaryOf = ({ stdout }: { stdout: string }) =>

@@ -185,9 +185,7 @@ done`;
     for (;;) {
       const { state } = await calls.get("killed");
       if (state !== "running" && state !== "pending") break;
-      const workers = await calls.json<{ pid: number; state: string }>(
-        ...["worker", "list", "--name", "killed"],
-      );
+      const workers = await calls.workers("killed");
       const living = workers.filter((worker) => worker.state === "running");
       // Each task gets its turn in the end: a task that is always killed fails.
       if (kills < 8 && living.length > 0) {

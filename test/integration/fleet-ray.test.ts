@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isRunning, killQuietly, stillRunning } from "../chaos/sluice-process.ts";
-import { FleetCalls, type ListedTask } from "../fleet-calls.ts";
+import { FleetCalls } from "../fleet-calls.ts";
 import { missingCluster, RayCluster, rayPython, until } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 
@@ -35,16 +35,6 @@ function person() {
 }
 
 const shell = (text: string) => ["--command", "sh", "--command", "-c", "--arg", text];
-
-interface ListedWorker {
-  name: string;
-  state: string;
-  pid: number;
-  scheduler: string;
-}
-
-const countOf = (tasks: readonly ListedTask[], state: string) =>
-  tasks.filter((task) => task.state === state).length;
 
 describe("a fleet on Ray", () => {
   beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
@@ -182,9 +172,7 @@ describe("a fleet on Ray", () => {
     const begun = () => me.lines("begun").map((line) => line.split(" "));
     await until(() => begun().length === 2, "two programs");
     const running = async () =>
-      (await calls.json<ListedWorker>("worker", "list", "--name", "lost")).filter(
-        ({ state }) => state === "running",
-      );
+      (await calls.workers("lost")).filter(({ state }) => state === "running");
     const [victim] = await running();
     killQuietly(victim!.pid, "SIGKILL");
     await until(() => begun().length === 3, "the lost task again");
@@ -193,7 +181,8 @@ describe("a fleet on Ray", () => {
     // Its program ended with it.
     const lost = [first!, second!].find(([task]) => task === third![0])!;
     expect(await stillRunning([Number(lost[1])], 10_000)).toEqual([]);
-    expect(countOf(await calls.tasks("lost"), "running")).toBe(2);
+    const states = (await calls.tasks("lost")).map(({ state }) => state);
+    expect(states.filter((state) => state === "running")).toHaveLength(2);
     // The process that drives the fleet dies: all end with it, and another one goes on.
     const { runs } = await calls.get("lost");
     const driver = Number(/by process (\d+)/.exec(runs[0]!.reason!)![1]);
@@ -209,7 +198,7 @@ describe("a fleet on Ray", () => {
     });
     const resumed = calls.start("fleet", "resume", "--name", "lost", "--quiet");
     await until(() => begun().length === 5, "two programs again");
-    const [, address] = (await running())[0]!.scheduler.split(" on ");
+    const [, address] = (await running())[0]!.scheduler!.split(" on ");
     cluster.signalNode(address === cluster.addressOf(1) ? 1 : 2, "SIGKILL");
     await until(() => begun().length >= 6, "those of the lost node again");
     me.let("go");

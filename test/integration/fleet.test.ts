@@ -51,6 +51,7 @@ describe("sluice fleet", () => {
     // Two run side by side, and one waits.
     let running: string[] = [];
     while (running.length < 2) {
+      if ((await calls.get("fleet-b4bd2a33-1")).tasks.running < 2) continue;
       const table = await calls.fleet("task", "list", "--fleet-id", id!);
       running = table.split("\n").filter((line) => line.includes(" running "));
       expect(table).toMatch(
@@ -74,6 +75,11 @@ describe("sluice fleet", () => {
     });
     const table = await calls.fleet("task", "list", "--fleet-id", id!, "--status", "successful");
     expect(table.match(/successful +0 +fleet-b4bd2a33-1-[01]$/gm)).toHaveLength(3);
+    const listed = await calls.json("task", "list", "--fleet-id", id!);
+    expect(listed).toEqual(await calls.tasks("fleet-b4bd2a33-1"));
+    const [told] = await calls.json<object>("get", "--fleet-name", "fleet-b4bd2a33-1");
+    const { ageSeconds: _, ...facts } = await calls.get("fleet-b4bd2a33-1");
+    expect(told).toMatchObject(facts);
     // The ids are those of the first look.
     for (const line of running) expect(table).toContain(new RegExp(uuid).exec(line)![0]);
     expect(await calls.fleet("list")).toMatch(
