@@ -212,7 +212,7 @@ done`;
     expect(tasks.filter(({ state }) => state === "successful").length).toBeGreaterThan(20);
   });
 
-  it("knows a task as successful whose worker was lost after its results had their names", async (context) => {
+  it("counts results that have their names, though their worker is lost", async (context) => {
     context.skip(missingS3Server !== undefined, missingS3Server);
     const folder = scratchFolder();
     const workers = join(folder, "fleets/named/runs/000001/_sluice/workers");

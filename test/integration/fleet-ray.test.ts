@@ -183,7 +183,7 @@ describe("a fleet on Ray", () => {
     expect(await calls.call("verify", "fleets/out/runs/000001")).toMatchObject({ code: 0 });
   });
 
-  it("is canceled from there, and refuses what cannot work before it creates anything", async () => {
+  it("is canceled from there, and what cannot work there is refused", async () => {
     const me = person(cluster.dashboard);
     await me.create(
       ...["far", "--count", "4", "--max-scale", "2"],

@@ -117,28 +117,9 @@ async function namedWorkers(target: FleetTarget, names: readonly string[]): Prom
   });
 }
 
-/** What tells of the machines of other backends. */
-const otherMachines: Readonly<Record<string, string>> = {
-  local: "sluice doctor shows this machine; --cpu, --memory and --gpu book a part of it",
-  ray: "ray status shows the nodes; --cpu, --memory and --gpu book a part of one",
-  slurm: "sinfo -o '%P %c %m %G' shows partitions; slurm.partition of the job file names one",
-  kubernetes:
-    "kubectl get nodes shows machines; kubernetes.nodeSelector of the job file names some",
-  sky: "sky gpus list shows machines; --gpu, --cpu and --memory choose the cheapest that fits",
-};
-
 async function profiles({ backend, json }: ProfilesFlags, io: CliIo): Promise<void> {
-  if (backend !== "code-engine") {
-    if (!Object.hasOwn(otherMachines, backend)) {
-      const names = [...Object.keys(otherMachines), "code-engine"];
-      throw new SluiceError("USAGE", `--backend ${oneOf(backend, names)}`);
-    }
-    throw new SluiceError("USAGE", `backend ${backend} has no worker profiles`, {
-      hint: otherMachines[backend],
-    });
-  }
-  const { workerProfiles } = await import("../../../backends/code-engine/render.ts");
-  const known = workerProfiles();
+  const { workerProfiles } = await import("../../../backends/registry.ts");
+  const known = await workerProfiles(backend);
   if (json) {
     for (const profile of known) await write(io, `${JSON.stringify(profile)}\n`);
     return;
