@@ -46,7 +46,7 @@ const machineHints: { readonly [Name in Exclude<JobSpec["backend"], "code-engine
   ray: "ray status shows the nodes; --cpu, --memory and --gpu book a part of one",
   slurm: "sinfo -o '%P %c %m %G' shows partitions; slurm.partition of a job names one",
   kubernetes: "kubectl get nodes shows machines; kubernetes.nodeSelector of a job names some",
-  sky: "sky gpus list shows machines; --gpu, --cpu and --memory choose the cheapest that fits",
+  sky: "sky show-gpus shows machines; --gpu, --cpu and --memory choose the cheapest that fits",
 };
 
 /**
