@@ -51,6 +51,7 @@ describe("sluice fleet", () => {
     // Two run side by side, and one waits.
     let running: string[] = [];
     while (running.length < 2) {
+      await pause(50);
       if ((await calls.get("fleet-b4bd2a33-1")).tasks.running < 2) continue;
       const table = await calls.fleet("task", "list", "--fleet-id", id!);
       running = table.split("\n").filter((line) => line.includes(" running "));
