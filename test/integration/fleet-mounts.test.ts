@@ -225,12 +225,13 @@ done`;
       }
       return "reset" as const;
     };
-    // Twice while a result is stored; then when it has its name and its first one is removed.
+    // Three times while a result is stored: once more alone, and the task would have failed. Then
+    // when the result has its name, and its first one is removed.
     const proxy = await S3Proxy.start({
       server: server.address,
       fault({ method, url }) {
-        if (!url.includes("/.sluice/") || kills.length === 3) return undefined;
-        return method === (kills.length < 2 ? "PUT" : "DELETE") ? killWorkers(method) : undefined;
+        if (!url.includes("/.sluice/") || kills.length === 4) return undefined;
+        return method === (kills.length < 3 ? "PUT" : "DELETE") ? killWorkers(method) : undefined;
       },
     });
     onTestFinished(() => proxy.stop());
@@ -242,12 +243,12 @@ done`;
       ...["--command", "sh", "--command", "-c", "--arg"],
       `echo x >> tries; cp tries ${place("out")}/result.txt`,
     );
-    expect(kills).toEqual(["PUT", "PUT", "DELETE"]);
+    expect(kills).toEqual(["PUT", "PUT", "PUT", "DELETE"]);
     expect(await calls.tasks("named")).toMatchObject([{ state: "successful", resultCode: 0 }]);
     // The results count, so the program did not run again.
     const stored = join(server.directory, bucket, "named/result.txt");
     for (const file of [stored, join(folder, "tries")]) {
-      expect(readFileSync(file, "utf8")).toBe("x\nx\nx\n");
+      expect(readFileSync(file, "utf8")).toBe("x\n".repeat(4));
     }
   });
 
