@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Files that take longest by far, and wait most of the time: all would wait for the last one. */
-const longest = ["fleet-clouds", "clouds", "ray-outside", "fleet-ray", "slurm", "ray", "fleet"];
+const longest = ["fleet-ray", "ray-outside", "fleet-clouds", "clouds", "fleet", "ray", "slurm"];
 
 /** Puts the longest files first, and leaves the others in vitest's order. */
 export default class TestSequencer extends BaseSequencer {

@@ -7,6 +7,13 @@ export type Cloud = "sky" | "code-engine";
 /** The clients of clouds. */
 export const clients = { sky: "sky", "code-engine": "ibmcloud" } as const;
 
+/** Every cloud, for tests of what its client does. */
+export const clouds = Object.keys(clients) as Cloud[];
+
+/** One cloud, or all of them in `npm run test:long`, for tests of what is the same for all. */
+export const cloudOrAll = (cloud: Cloud): Cloud[] =>
+  process.env.TEST_SLUICE_CLOUDS === "all" ? clouds : [cloud];
+
 /** A machine that a cloud was asked for. */
 interface StartedMachine {
   id: number;

@@ -1,25 +1,24 @@
 import { join } from "node:path";
+import { runDependencies } from "../src/api/run-dependencies.ts";
+import { thisProcess } from "../src/api/this-process.ts";
+import { absoluteLocation } from "../src/data/storage/open.ts";
+import { silentLogger } from "../src/foundation/logger.ts";
+import type { RunDependencies } from "../src/run/dependencies.ts";
+import { openFleet } from "../src/run/fleet/fleet.ts";
+import { type FleetTask, readFleet } from "../src/run/fleet/fleet-status.ts";
 import { type ProcessEnd, pause, runSluice, startSluice } from "./chaos/sluice-process.ts";
-
-/** A task as `fleet task list --json` prints it. */
-export interface ListedTask {
-  index: string;
-  id: string;
-  state: string;
-  resultCode: number | null;
-  worker: string | null;
-  cause: string | null;
-  row: number;
-}
 
 /** What a person does with fleets in a folder. */
 export class FleetCalls {
   readonly folder: string;
   readonly #environment: Readonly<Record<string, string>>;
+  readonly #dependencies: RunDependencies;
 
   constructor(folder: string, environment: Readonly<Record<string, string>> = {}) {
     this.folder = folder;
     this.#environment = { SLUICE_HOME: join(folder, "home"), ...environment };
+    const own = { ...process.env, ...this.#environment };
+    this.#dependencies = runDependencies({ ...thisProcess(), environment: own }, silentLogger);
   }
 
   call(...words: string[]): Promise<ProcessEnd> {
@@ -45,18 +44,25 @@ export class FleetCalls {
       .map((line) => JSON.parse(line) as Value);
   }
 
-  tasks(name: string): Promise<ListedTask[]> {
-    return this.json<ListedTask>("task", "list", "--name", name);
+  /** What `fleet task list --json` prints, by the same code, without a process for each look. */
+  async tasks(name: string): Promise<FleetTask[]> {
+    return (await this.#read(name, true)).tasks;
   }
 
+  /** What `fleet get --json` prints, likewise. */
   async get(name: string) {
-    const [fleet] = await this.json<{
-      state: string;
-      reason: string | null;
-      tasks: Record<string, number>;
-      runs: { location: string; reason: string | null; state: string }[];
-    }>("get", "--name", name);
-    return fleet!;
+    return (await this.#read(name)).status;
+  }
+
+  /** What `fleet worker list --json` prints, likewise. */
+  async workers(name: string) {
+    return (await this.#read(name)).workers;
+  }
+
+  async #read(name: string, hasTasks = false) {
+    const root = absoluteLocation(this.folder, this.#environment.SLUICE_FLEETS ?? "fleets");
+    const fleet = await openFleet(root, { name }, this.#dependencies);
+    return readFleet(fleet, { ...this.#dependencies, hasTasks });
   }
 
   /** Waits until nobody works on a fleet. */

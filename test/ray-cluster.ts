@@ -218,8 +218,12 @@ export class RayCluster {
 /** Ends a node's processes with us, in whichever way we end: a pipe then ends, too. */
 const keeper = '"$@" </dev/null & read -r _; kill -KILL 0';
 
-/** Nodes find the Node of this checkout, which is new enough, and no other sluice-ray. */
+/**
+ * Nodes find the Node of this checkout, which is new enough, and no other sluice-ray. A token that
+ * somebody made on this machine would turn on authentication for the head alone.
+ */
 const defaults = {
+  RAY_AUTH_MODE: "disabled",
   PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
   PYTHONPATH: "",
   RAY_ADDRESS: "",

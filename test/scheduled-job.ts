@@ -1,5 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { expect } from "vitest";
+import { results, status, verify } from "../src/api/inspect.ts";
+import type { ExactRow } from "../src/foundation/exact-json.ts";
 
 /**
  * Writes a job of rows that take 100 ms each, two at once in a worker, into a folder.
@@ -16,6 +19,27 @@ prompt: "Say {{ text }}"
 output: { path: out }
 ${keys}`;
   writeFileSync(join(folder, "job.yaml"), job);
+}
+
+/**
+ * Every row stands once in the results, which are returned, and the run is proven. Read in this
+ * process: each command would take a third of a second of a core.
+ *
+ * @param place of a run of `writeScheduledJob`, absolute.
+ */
+export async function expectWhole(place: string, rows: number): Promise<ExactRow[]> {
+  const found: ExactRow[] = [];
+  for await (const row of results(place)) found.push(row);
+  expect(found.map(({ id }) => id)).toEqual(Array.from({ length: rows }, (_, row) => `r${row}`));
+  expect((await verify(place)).damages).toEqual([]);
+  return found;
+}
+
+/** Rows of a run with an answer, committed or not; 0 before it is planned. Read likewise. */
+export async function answeredIn(place: string): Promise<number> {
+  const report = await status(place).catch(() => undefined);
+  const { answered = 0, journaled = 0 } = report?.run.rows ?? {};
+  return answered + journaled;
 }
 
 /** What was recorded of a run's submissions, in order. */

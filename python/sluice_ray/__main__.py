@@ -66,6 +66,8 @@ class Bridge:
         self._nodes: dict[str, Json] = {}
         self._options: Json = {}
         self._software: Json = {}
+        # The archive of Sluice in Ray's object store, on its way there.
+        self._kept: asyncio.Future[Any] | None = None
         # The job's environment with Node.js, once a node lacks it; empty where that cannot be.
         self._environment: Json | None = None
         for module in (host_module, node_module):
@@ -106,16 +108,16 @@ class Bridge:
             failed = "unreachable"
             await asyncio.wait_for(in_thread(self._connect), CONNECT_SECONDS)
             await self._look_at_nodes()
-            kept = [await in_thread(self._ray.put, archive)] if archive else []
         except asyncio.TimeoutError:
             reason = "the cluster does not answer"
             return self._send({"type": "cluster-failed", "problem": failed, "reason": reason})
         except Exception as error:
             return self._send({"type": "cluster-failed", "problem": failed, "reason": brief(error)})
+        # Ray's first object takes a fifth of a second, and the coordinator plans meanwhile.
+        self._kept = asyncio.ensure_future(in_thread(self._ray.put, archive)) if archive else None
         self._software = {
             "version": __version__,
             "digest": digest,
-            "archive": kept,
             "usesInstalled": options["software"] != "send",
         }
         self._send(
@@ -225,7 +227,8 @@ class Bridge:
             self._kill(actor)
             return {}
         host.actor = actor
-        more = {"software": self._software, "nodes": self._options["nodes"]}
+        archive = [await self._kept] if self._kept else []
+        more = {"software": {**self._software, "archive": archive}, "nodes": self._options["nodes"]}
         facts: Json = await as_future(actor.start.remote({**start["start"], **more}))
         return facts
 

@@ -40,6 +40,30 @@ const backends: {
     ),
 };
 
+/** What shows the machines of backends that have no names for kinds of them. */
+const machineHints: { readonly [Name in Exclude<JobSpec["backend"], "code-engine">]: string } = {
+  local: "sluice doctor shows this machine; --cpu, --memory and --gpu book a part of it",
+  ray: "ray status shows the nodes; --cpu, --memory and --gpu book a part of one",
+  slurm: "sinfo -o '%P %c %m %G' shows partitions; slurm.partition of a job names one",
+  kubernetes: "kubectl get nodes shows machines; kubernetes.nodeSelector of a job names some",
+  sky: "sky show-gpus shows machines; --gpu, --cpu and --memory choose the cheapest that fits",
+};
+
+/**
+ * The kinds of machines that a job may name.
+ *
+ * @throws SluiceError `USAGE` for backends without.
+ */
+export async function workerProfiles(backend: string) {
+  if (backend === "code-engine") return (await import("./code-engine/render.ts")).workerProfiles();
+  const hints: Readonly<Record<string, string>> = machineHints;
+  if (!Object.hasOwn(hints, backend)) {
+    throw new SluiceError("USAGE", `--backend ${oneOf(backend, Object.keys(backends))}`);
+  }
+  const detail = `backend ${backend} has no worker profiles`;
+  throw new SluiceError("USAGE", detail, { hint: hints[backend] });
+}
+
 type Load = () => Promise<OpenBackend>;
 
 /** A backend that is loaded once something is asked of it: most calls need the local one alone. */

@@ -1,12 +1,11 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { status as readStatus } from "../../src/api/inspect.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
-import { type Cloud, clients, cloudClient } from "../cloud-client.ts";
+import { type Cloud, clients, cloudClient, cloudOrAll, clouds } from "../cloud-client.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
-import { submissionsOf } from "../scheduled-job.ts";
+import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 
 let server: S3Server;
@@ -59,22 +58,8 @@ ${keysOf(cloud, command)}
     manifest: () => JSON.parse(readFileSync(join(stored, "_manifest.json"), "utf8")),
     submissions: () => submissionsOf(stored),
     answered: () => answeredIn(out),
-    async expectWhole() {
-      const { stdout } = await call("results", out);
-      const ids = stdout.trimEnd().split("\n");
-      expect(ids.map((line) => JSON.parse(line).id)).toEqual(
-        Array.from({ length: rows }, (_, row) => `r${row}`),
-      );
-      expect(await call("verify", out)).toMatchObject({ code: 0 });
-    },
+    expectWhole: () => expectWhole(out, rows),
   };
-}
-
-/** Read in this process: a command would take long where the machine is busy. */
-async function answeredIn(out: string): Promise<number> {
-  const report = await readStatus(out).catch(() => undefined);
-  const { answered = 0, journaled = 0 } = report?.run.rows ?? {};
-  return answered + journaled;
 }
 
 const summaryOf = ({ stdout }: { stdout: string }) =>
@@ -84,50 +69,117 @@ const until = async (holds: () => boolean | Promise<boolean>) => {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 100));
 };
 
-describe.each(["sky", "code-engine"] as const)(
-  "backend %s, by a stand-in of its client",
-  (cloud) => {
-    beforeEach((context) => {
-      context.skip(missingS3Server !== undefined, missingS3Server);
-      context.skip(process.platform !== "linux", "the stand-in starts workers by setsid of Linux");
-    });
+/** What each test needs. */
+const needs = (context: { skip(condition: boolean, note?: string): void }) => {
+  context.skip(missingS3Server !== undefined, missingS3Server);
+  context.skip(process.platform !== "linux", "the stand-in starts workers by setsid of Linux");
+};
 
-    it("runs a job: each row once, and all that tell of it agree", async () => {
-      const me = person(cloud, 40);
-      const { call, out, status, records, manifest, submissions, expectWhole } = me;
-      const rendered = await call("render", "job.yaml");
-      expect(rendered, rendered.stderr).toMatchObject({ code: 0 });
-      const ended = await call("run", "job.yaml");
-      expect(ended, ended.stderr).toMatchObject({ code: 0 });
-      const rows = { total: 40, answered: 40, failed: 0 };
-      const summary = summaryOf(ended);
-      expect(summary).toMatchObject({ status: "SUCCESS", sealed: true, rows });
-      const { rows: sealed, usage } = manifest();
-      expect(sealed).toMatchObject(rows);
-      expect(usage.completionTokens).toBe(summary.total_tokens_generated);
-      const { name } = records()[0]!;
-      expect(ended.stderr).toContain(`2 workers submitted as ${cloud} ${name}`);
-      expect(ended.stderr).toMatch(/40\/40 rows, 8\/8 tasks/);
-      const told = await status();
-      expect(told).toMatchObject({ state: "successful", rows });
-      expect(submissions()).toMatchObject([{ scheduler: cloud, id: name, sent: rendered.stdout }]);
-      const places = told.workerList.map((it: { scheduler: string }) => it.scheduler).sort();
-      const ids = cloud === "sky" ? ["1", "2"] : [`${name} 0`, `${name} 1`];
-      expect(places).toEqual(ids.map((id) => `${cloud} ${id}`));
-      const logs = await call("logs", out, "--share", "1");
-      if (cloud === "sky") {
-        expect(logs.stdout).toMatch(/^==> job 2 <==\nrun .* tasks/);
-      } else {
-        expect(logs).toMatchObject({ code: 64 });
-        expect(logs.stderr).toContain(`IBM Cloud Logs keeps them: filter by codeengine.component`);
-      }
-      await expectWhole();
-      // The finished run starts no machine.
-      expect((await call("run", "job.yaml")).stderr).toContain("nothing to do");
-      expect(records()).toHaveLength(2);
-    });
+describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
+  beforeEach(needs);
 
-    it("goes on after --detach, shows itself to attach, and seals itself", async () => {
+  it("runs a job: each row once, and all that tell of it agree", async () => {
+    const me = person(cloud, 40);
+    const { call, out, status, records, manifest, submissions, expectWhole } = me;
+    const rendered = await call("render", "job.yaml");
+    expect(rendered, rendered.stderr).toMatchObject({ code: 0 });
+    const ended = await call("run", "job.yaml");
+    expect(ended, ended.stderr).toMatchObject({ code: 0 });
+    const rows = { total: 40, answered: 40, failed: 0 };
+    const summary = summaryOf(ended);
+    expect(summary).toMatchObject({ status: "SUCCESS", sealed: true, rows });
+    const { rows: sealed, usage } = manifest();
+    expect(sealed).toMatchObject(rows);
+    expect(usage.completionTokens).toBe(summary.total_tokens_generated);
+    const { name } = records()[0]!;
+    expect(ended.stderr).toContain(`2 workers submitted as ${cloud} ${name}`);
+    expect(ended.stderr).toMatch(/40\/40 rows, 8\/8 tasks/);
+    const told = await status();
+    expect(told).toMatchObject({ state: "successful", rows });
+    expect(submissions()).toMatchObject([{ scheduler: cloud, id: name, sent: rendered.stdout }]);
+    const places = told.workerList.map((it: { scheduler: string }) => it.scheduler).sort();
+    const ids = cloud === "sky" ? ["1", "2"] : [`${name} 0`, `${name} 1`];
+    expect(places).toEqual(ids.map((id) => `${cloud} ${id}`));
+    const logs = await call("logs", out, "--share", "1");
+    if (cloud === "sky") {
+      expect(logs.stdout).toMatch(/^==> job 2 <==\nrun .* tasks/);
+    } else {
+      expect(logs).toMatchObject({ code: 64 });
+      expect(logs.stderr).toContain(`IBM Cloud Logs keeps them: filter by codeengine.component`);
+    }
+    await expectWhole();
+    // The finished run starts no machine.
+    expect((await call("run", "job.yaml")).stderr).toContain("nothing to do");
+    expect(records()).toHaveLength(2);
+  });
+
+  it("is canceled with notice to its workers, and starts only what is missing", async () => {
+    const me = person(cloud, 150);
+    const running = me.start("run", "job.yaml");
+    await until(async () => (await me.answered()) >= 10);
+    const canceled = await me.call("cancel", me.out);
+    expect(canceled, canceled.stderr).toMatchObject({ code: 0 });
+    const ended = await running.ended;
+    expect(ended).toMatchObject({ code: 75 });
+    const before = summaryOf(ended);
+    expect(before).toMatchObject({ status: "CANCELED", sealed: false });
+    const told = await me.status();
+    expect(told).toMatchObject({ state: "canceled" });
+    expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
+    // They left by themselves: neither ended without notice, nor started again.
+    expect(me.lastCodes()).toEqual([75, 75]);
+    await until(me.isGone);
+    const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
+    expect(again, again.stderr).toMatchObject({ code: 0 });
+    expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
+    expect(me.records()).toHaveLength(4);
+    expect(me.manifest().rows).toMatchObject({ total: 150, answered: 150 });
+    await me.expectWhole();
+  });
+
+  it("says which worker failed and how", async () => {
+    const { call, status } = person(cloud, 10, ["/bin/false"]);
+    const ended = await call(
+      "run",
+      "job.yaml",
+      "--set",
+      `${cloud === "sky" ? "sky" : "codeEngine"}.retries=0`,
+    );
+    expect(ended).toMatchObject({ code: 75 });
+    const how =
+      cloud === "sky"
+        ? "sky 1 failed \\(FAILED\\)"
+        : "code-engine \\S+ 0 on \\S+ ended with exit code 1";
+    expect(ended.stderr).toMatch(new RegExp(`${how}: sluice logs`));
+    expect(ended.stderr).toContain("error WORKERS_GONE");
+    expect(await status()).toMatchObject({ state: "failed" });
+  });
+
+  it("refuses what cannot work before anything is planned", async () => {
+    const { call, folder, environment, records } = person(cloud, 10);
+    const refused = await call("run", "job.yaml", "--output", join(folder, "out"));
+    expect(refused).toMatchObject({ code: 64 });
+    expect(refused.stderr).toMatch(
+      new RegExp(
+        `DIRECTORY_NOT_SHARED.*workers of backend ${cloud} do not see it[\\s\\S]*output.path`,
+      ),
+    );
+    expect(readdirSync(folder)).not.toContain("out");
+    const without = { ...environment, PATH: "/nowhere" };
+    const missing = await runSluice(["run", "job.yaml"], folder, without);
+    expect(missing).toMatchObject({ code: 69 });
+    expect(missing.stderr).toContain(`SCHEDULER_MISSING`);
+    expect(missing.stderr).toContain(`${clients[cloud]} is not on PATH`);
+    expect(records()).toEqual([]);
+  });
+});
+
+describe("a backend of a cloud", () => {
+  beforeEach(needs);
+
+  it.each(cloudOrAll("code-engine"))(
+    "goes on after --detach, shows itself to attach, and seals itself: %s",
+    async (cloud) => {
       const { call, out, records, status, expectWhole } = person(cloud, 120);
       const left = await call("run", "job.yaml", "--detach");
       expect(left, left.stderr).toMatchObject({ code: 0 });
@@ -138,33 +190,12 @@ describe.each(["sky", "code-engine"] as const)(
       const rows = { total: 120, answered: 120, failed: 0 };
       expect(summaryOf(attached)).toMatchObject({ status: "SUCCESS", rows });
       await expectWhole();
-    });
+    },
+  );
 
-    it("is canceled with notice to its workers, and starts only what is missing", async () => {
-      const me = person(cloud, 150);
-      const running = me.start("run", "job.yaml");
-      await until(async () => (await me.answered()) >= 10);
-      const canceled = await me.call("cancel", me.out);
-      expect(canceled, canceled.stderr).toMatchObject({ code: 0 });
-      const ended = await running.ended;
-      expect(ended).toMatchObject({ code: 75 });
-      const before = summaryOf(ended);
-      expect(before).toMatchObject({ status: "CANCELED", sealed: false });
-      const told = await me.status();
-      expect(told).toMatchObject({ state: "canceled" });
-      expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
-      // They left by themselves: neither ended without notice, nor started again.
-      expect(me.lastCodes()).toEqual([75, 75]);
-      await until(me.isGone);
-      const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
-      expect(again, again.stderr).toMatchObject({ code: 0 });
-      expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
-      expect(me.records()).toHaveLength(4);
-      expect(me.manifest().rows).toMatchObject({ total: 150, answered: 150 });
-      await me.expectWhole();
-    });
-
-    it("loses no answer where its coordinator is stopped by a signal", async () => {
+  it.each(cloudOrAll("sky"))(
+    "loses no answer where its coordinator is stopped by a signal: %s",
+    async (cloud) => {
       const me = person(cloud, 150);
       const running = me.start("run", "job.yaml");
       await until(async () => (await me.answered()) >= 10);
@@ -179,9 +210,12 @@ describe.each(["sky", "code-engine"] as const)(
       expect(again, again.stderr).toMatchObject({ code: 0 });
       expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
       await me.expectWhole();
-    });
+    },
+  );
 
-    it("goes on where a worker and the coordinator are killed", async () => {
+  it.each(cloudOrAll("code-engine"))(
+    "goes on where a worker and the coordinator are killed: %s",
+    async (cloud) => {
       const { start, answered, records, workerPid, lastCodes, isGone, expectWhole } = person(
         cloud,
         120,
@@ -199,42 +233,6 @@ describe.each(["sky", "code-engine"] as const)(
       await until(isGone);
       expect(lastCodes()).toEqual([0, 0]);
       await expectWhole();
-    });
-
-    it("says which worker failed and how", async () => {
-      const { call, status } = person(cloud, 10, ["/bin/false"]);
-      const ended = await call(
-        "run",
-        "job.yaml",
-        "--set",
-        `${cloud === "sky" ? "sky" : "codeEngine"}.retries=0`,
-      );
-      expect(ended).toMatchObject({ code: 75 });
-      const how =
-        cloud === "sky"
-          ? "sky 1 failed \\(FAILED\\)"
-          : "code-engine \\S+ 0 on \\S+ ended with exit code 1";
-      expect(ended.stderr).toMatch(new RegExp(`${how}: sluice logs`));
-      expect(ended.stderr).toContain("error WORKERS_GONE");
-      expect(await status()).toMatchObject({ state: "failed" });
-    });
-
-    it("refuses what cannot work before anything is planned", async () => {
-      const { call, folder, environment, records } = person(cloud, 10);
-      const refused = await call("run", "job.yaml", "--output", join(folder, "out"));
-      expect(refused).toMatchObject({ code: 64 });
-      expect(refused.stderr).toMatch(
-        new RegExp(
-          `DIRECTORY_NOT_SHARED.*workers of backend ${cloud} do not see it[\\s\\S]*output.path`,
-        ),
-      );
-      expect(readdirSync(folder)).not.toContain("out");
-      const without = { ...environment, PATH: "/nowhere" };
-      const missing = await runSluice(["run", "job.yaml"], folder, without);
-      expect(missing).toMatchObject({ code: 69 });
-      expect(missing.stderr).toContain(`SCHEDULER_MISSING`);
-      expect(missing.stderr).toContain(`${clients[cloud]} is not on PATH`);
-      expect(records()).toEqual([]);
-    });
-  },
-);
+    },
+  );
+});

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { stillRunning } from "../chaos/sluice-process.ts";
-import { type Cloud, cloudClient } from "../cloud-client.ts";
+import { type Cloud, cloudClient, cloudOrAll, clouds } from "../cloud-client.ts";
 import { FleetCalls } from "../fleet-calls.ts";
 import { until } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
@@ -61,11 +61,14 @@ function person(cloud: Cloud) {
 
 const shell = (text: string) => ["--command", "sh", "--command", "-c", "--arg", text];
 
-describe.each(["sky", "code-engine"] as const)("a fleet on %s, by a stand-in", (cloud) => {
-  beforeEach((context) => {
-    context.skip(missingS3Server !== undefined, missingS3Server);
-    context.skip(process.platform !== "linux", "the stand-in starts workers by setsid of Linux");
-  });
+/** What each test needs. */
+const needs = (context: { skip(condition: boolean, note?: string): void }) => {
+  context.skip(missingS3Server !== undefined, missingS3Server);
+  context.skip(process.platform !== "linux", "the stand-in starts workers by setsid of Linux");
+};
+
+describe.each(clouds)("a fleet on %s, by a stand-in", (cloud) => {
+  beforeEach(needs);
 
   it("is the same fleet: tables, stores, variables, tries, and further tasks", async () => {
     const { calls, create, stored, folder, machines } = person(cloud);
@@ -123,50 +126,6 @@ describe.each(["sky", "code-engine"] as const)("a fleet on %s, by a stand-in", (
     expect(await calls.json("list")).toEqual([]);
   });
 
-  it("is canceled there, hard and softly: no program and no machine is left", async () => {
-    const { calls, create, lines, machines } = person(cloud);
-    for (const [name, flags] of [
-      ["hard", ["--hard"]],
-      ["soft", []],
-    ] as const) {
-      const text = `echo $$ >> ${name}; [ $SLUICE_TASK_INDEX -eq 0 ] || sleep 600`;
-      await create(name, "--count", "6", "--max-scale", "2", ...shell(text));
-      await until(() => lines(name).length >= 3, "three programs");
-      await calls.fleet("cancel", "--name", name, ...flags);
-      expect(await calls.untilOver(name), name).toMatchObject({
-        ...{ state: "canceled", tasks: { successful: 1, canceled: 5, total: 6 } },
-      });
-      expect(await stillRunning(lines(name).map(Number), 10_000)).toEqual([]);
-      await until(machines.isGone, "the machines to go");
-      expect(lines(name)).toHaveLength(3);
-    }
-  });
-
-  it("goes on where a worker is lost in the middle, and where nobody drives it", async () => {
-    const { calls, create, lines, folder, machines } = person(cloud);
-    await create(
-      ...["lost", "--count", "6", "--max-scale", "2"],
-      ...shell("echo $SLUICE_TASK_INDEX $$ >> begun; until [ -e go ]; do sleep 0.1; done"),
-    );
-    await until(() => lines("begun").length === 2, "two programs");
-    const { runs } = await calls.get("lost");
-    const driver = Number(/by process (\d+)/.exec(runs[0]!.reason!)![1]);
-    process.kill(driver, "SIGKILL");
-    process.kill(-machines.workerPid(1), "SIGKILL");
-    const programs = () => lines("begun").map((line) => Number(line.split(" ")[1]));
-    await until(() => lines("begun").length >= 3, "the lost task again");
-    // The program of the lost worker ended with it.
-    expect(await stillRunning(programs(), 15_000)).toHaveLength(2);
-    expect(await calls.get("lost")).toMatchObject({ tasks: { running: 2, successful: 0 } });
-    writeFileSync(join(folder, "go"), "");
-    expect(await calls.untilOver("lost")).toMatchObject({
-      ...{ state: "successful", tasks: { successful: 6, total: 6 } },
-    });
-    expect(machines.records()).toHaveLength(2);
-    await until(machines.isGone, "the machines to go");
-    expect(machines.lastCodes()).toEqual([0, 0]);
-  });
-
   it("refuses by name what machines far away cannot do, and leaves nothing", async () => {
     const { calls, file, machines } = person(cloud);
     const far = /DIRECTORY_NOT_SHARED.*(here|own).* do not see it \(--(fleets|data-store)\)/;
@@ -191,4 +150,58 @@ describe.each(["sky", "code-engine"] as const)("a fleet on %s, by a stand-in", (
     expect(await calls.json("list")).toEqual([]);
     expect(machines.records()).toEqual([]);
   });
+});
+
+describe("a fleet on a cloud", () => {
+  beforeEach(needs);
+
+  it.each(cloudOrAll("code-engine"))(
+    "is canceled there, hard and softly: no program and no machine is left: %s",
+    async (cloud) => {
+      const { calls, create, lines, machines } = person(cloud);
+      for (const [name, flags] of [
+        ["hard", ["--hard"]],
+        ["soft", []],
+      ] as const) {
+        const text = `echo $$ >> ${name}; [ $SLUICE_TASK_INDEX -eq 0 ] || sleep 600`;
+        await create(name, "--count", "6", "--max-scale", "2", ...shell(text));
+        await until(() => lines(name).length >= 3, "three programs");
+        await calls.fleet("cancel", "--name", name, ...flags);
+        expect(await calls.untilOver(name), name).toMatchObject({
+          ...{ state: "canceled", tasks: { successful: 1, canceled: 5, total: 6 } },
+        });
+        expect(await stillRunning(lines(name).map(Number), 10_000)).toEqual([]);
+        await until(machines.isGone, "the machines to go");
+        expect(lines(name)).toHaveLength(3);
+      }
+    },
+  );
+
+  it.each(cloudOrAll("sky"))(
+    "goes on where a worker is lost in the middle, and where nobody drives it: %s",
+    async (cloud) => {
+      const { calls, create, lines, folder, machines } = person(cloud);
+      await create(
+        ...["lost", "--count", "6", "--max-scale", "2"],
+        ...shell("echo $SLUICE_TASK_INDEX $$ >> begun; until [ -e go ]; do sleep 0.1; done"),
+      );
+      await until(() => lines("begun").length === 2, "two programs");
+      const { runs } = await calls.get("lost");
+      const driver = Number(/by process (\d+)/.exec(runs[0]!.reason!)![1]);
+      process.kill(driver, "SIGKILL");
+      process.kill(-machines.workerPid(1), "SIGKILL");
+      const programs = () => lines("begun").map((line) => Number(line.split(" ")[1]));
+      await until(() => lines("begun").length >= 3, "the lost task again");
+      // The program of the lost worker ended with it.
+      expect(await stillRunning(programs(), 15_000)).toHaveLength(2);
+      expect(await calls.get("lost")).toMatchObject({ tasks: { running: 2, successful: 0 } });
+      writeFileSync(join(folder, "go"), "");
+      expect(await calls.untilOver("lost")).toMatchObject({
+        ...{ state: "successful", tasks: { successful: 6, total: 6 } },
+      });
+      expect(machines.records()).toHaveLength(2);
+      await until(machines.isGone, "the machines to go");
+      expect(machines.lastCodes()).toEqual([0, 0]);
+    },
+  );
 });

@@ -2,8 +2,9 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../src/foundation/random.ts";
+import type { FleetTask } from "../../src/run/fleet/fleet-status.ts";
 import { isRunning, killQuietly, pause } from "../chaos/sluice-process.ts";
-import { FleetCalls, type ListedTask } from "../fleet-calls.ts";
+import { FleetCalls } from "../fleet-calls.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 
 /** A fleet of 1,000, as in `npm run test:long`, takes minutes. */
@@ -90,9 +91,7 @@ async function killSome(calls: FleetCalls): Promise<string[]> {
   const victims = {
     program: async () => pick(processesWith(join(calls.folder, "program.sh"))),
     async worker() {
-      const workers = await calls.json<{ pid: number; state: string }>(
-        ...["worker", "list", "--name", "big"],
-      );
+      const workers = await calls.workers("big");
       return pick(workers.filter(({ state }) => state === "running"))?.pid;
     },
     async coordinator() {
@@ -132,7 +131,7 @@ describe("a fleet of commands with losses", () => {
     let resumed = 0;
     for (;;) {
       const fleet = await calls.untilOver("big", 300_000);
-      const open = fleet.tasks.total! - fleet.tasks.successful! - fleet.tasks.failed!;
+      const open = fleet.tasks.total - fleet.tasks.successful - fleet.tasks.failed;
       const isSealed = fleet.runs[0]?.reason?.startsWith("sealed") === true;
       if (isSealed && open === 0) break;
       // The same that a person does after a coordinator died.
@@ -155,7 +154,7 @@ describe("a fleet of commands with losses", () => {
 });
 
 /** What is not true of a task. */
-function faultsOf(task: ListedTask, folder: string): string[] {
+function faultsOf(task: FleetTask, folder: string): string[] {
   const index = Number(task.index);
   const kind = kindOf(index);
   const { started, done } = effectsOf(folder, index);

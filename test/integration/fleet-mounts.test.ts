@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { killQuietly, pause } from "../chaos/sluice-process.ts";
 import { FleetCalls } from "../fleet-calls.ts";
 import { scratchFolder } from "../run/whole-run.ts";
+import { S3Proxy } from "../s3-proxy.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 
 let server: S3Server;
@@ -184,9 +185,7 @@ done`;
     for (;;) {
       const { state } = await calls.get("killed");
       if (state !== "running" && state !== "pending") break;
-      const workers = await calls.json<{ pid: number; state: string }>(
-        ...["worker", "list", "--name", "killed"],
-      );
+      const workers = await calls.workers("killed");
       const living = workers.filter((worker) => worker.state === "running");
       // Each task gets its turn in the end: a task that is always killed fails.
       if (kills < 8 && living.length > 0) {
@@ -211,6 +210,46 @@ done`;
       for (const text of Object.values(files)) expect(text.length).toBeGreaterThan(3_000_000);
     }
     expect(tasks.filter(({ state }) => state === "successful").length).toBeGreaterThan(20);
+  });
+
+  it("counts results that have their names, though their worker is lost", async (context) => {
+    context.skip(missingS3Server !== undefined, missingS3Server);
+    const folder = scratchFolder();
+    const workers = join(folder, "fleets/named/runs/000001/_sluice/workers");
+    const kills: string[] = [];
+    const killWorkers = (method: string) => {
+      kills.push(method);
+      for (const name of readdirSync(workers)) {
+        const { status, pid } = JSON.parse(readFileSync(join(workers, name), "utf8"));
+        if (status === "running") killQuietly(pid, "SIGKILL");
+      }
+      return "reset" as const;
+    };
+    // Three times while a result is stored: once more alone, and the task would have failed. Then
+    // when the result has its name, and its first one is removed.
+    const proxy = await S3Proxy.start({
+      server: server.address,
+      fault({ method, url }) {
+        if (!url.includes("/.sluice/") || kills.length === 4) return undefined;
+        return method === (kills.length < 3 ? "PUT" : "DELETE") ? killWorkers(method) : undefined;
+      },
+    });
+    onTestFinished(() => proxy.stop());
+    const environment = { ...server.environment, AWS_ENDPOINT_URL_S3: proxy.address };
+    const calls = new FleetCalls(folder, environment);
+    await calls.fleet(
+      ...["create", "--name", "named", "--count", "1", "--wait"],
+      ...["--mount-data-store", `/out=${server.location("named")}`],
+      ...["--command", "sh", "--command", "-c", "--arg"],
+      `echo x >> tries; cp tries ${place("out")}/result.txt`,
+    );
+    expect(kills).toEqual(["PUT", "PUT", "PUT", "DELETE"]);
+    expect(await calls.tasks("named")).toMatchObject([{ state: "successful", resultCode: 0 }]);
+    // The results count, so the program did not run again.
+    const stored = join(server.directory, bucket, "named/result.txt");
+    for (const file of [stored, join(folder, "tries")]) {
+      expect(readFileSync(file, "utf8")).toBe("x\n".repeat(4));
+    }
   });
 
   it("takes a task for each object, and refuses what no store can keep", async () => {

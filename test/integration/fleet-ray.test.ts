@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isRunning, killQuietly, stillRunning } from "../chaos/sluice-process.ts";
-import { FleetCalls, type ListedTask } from "../fleet-calls.ts";
+import { FleetCalls } from "../fleet-calls.ts";
 import { missingCluster, RayCluster, rayPython, until } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 
@@ -17,10 +17,10 @@ beforeAll(async () => {
 afterAll(() => cluster?.stop());
 
 /** A person with a folder that all nodes see, and a job file that names the cluster. */
-function person() {
+function person(address = cluster.address) {
   const folder = scratchFolder();
   const calls = new FleetCalls(folder);
-  const ray = { address: cluster.address, python: rayPython, shared: true };
+  const ray = { address, python: rayPython, shared: true };
   writeFileSync(join(folder, "fleet.yaml"), JSON.stringify({ ray }));
   const create = (name: string, ...words: string[]) =>
     calls.fleet("create", "-c", "fleet.yaml", "--backend", "ray", "--name", name, ...words);
@@ -35,16 +35,6 @@ function person() {
 }
 
 const shell = (text: string) => ["--command", "sh", "--command", "-c", "--arg", text];
-
-interface ListedWorker {
-  name: string;
-  state: string;
-  pid: number;
-  scheduler: string;
-}
-
-const countOf = (tasks: readonly ListedTask[], state: string) =>
-  tasks.filter((task) => task.state === state).length;
 
 describe("a fleet on Ray", () => {
   beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
@@ -169,6 +159,57 @@ describe("a fleet on Ray", () => {
     expect(me.lines("done")).toHaveLength(2);
   });
 
+  it("is created from outside of the cluster, by the address of its dashboard", async () => {
+    const me = person(cluster.dashboard);
+    const { calls } = me;
+    const text =
+      "echo $SLUICE_TASK_INDEX on $SLUICE_RAY_NODE for $WHO; echo >> begun; " +
+      "until [ -e go ]; do sleep 0.1; done";
+    const flags = ["--max-scale", "2", "--env", "WHO=you", ...shell(text)];
+    await me.create("out", "--count", "3", ...flags);
+    await until(() => me.lines("begun").length === 2, "two programs");
+    expect(await calls.get("out")).toMatchObject({
+      ...{ state: "running", tasks: { running: 2, pending: 1, total: 3 } },
+    });
+    // Tasks that are added go on as another job, once this one has ended.
+    await calls.fleet("add", "--name", "out", "--count", "2");
+    me.let("go");
+    expect(await calls.untilOver("out")).toMatchObject({
+      ...{ state: "successful", tasks: { successful: 5, total: 5 } },
+    });
+    const logs = await calls.fleet("logs", "--name", "out");
+    const node = `(${cluster.addressOf(1)}|${cluster.addressOf(2)})`;
+    expect(logs.match(new RegExp(`^\\d on ${node} for you$`, "gm"))).toHaveLength(5);
+    expect(await calls.call("verify", "fleets/out/runs/000001")).toMatchObject({ code: 0 });
+  });
+
+  it("is canceled from there, and what cannot work there is refused", async () => {
+    const me = person(cluster.dashboard);
+    await me.create(
+      ...["far", "--count", "4", "--max-scale", "2"],
+      ...shell("echo $$ >> begun; sleep 600"),
+    );
+    await until(() => me.lines("begun").length === 2, "two programs");
+    await me.calls.fleet("cancel", "--name", "far", "--hard");
+    expect(await me.calls.untilOver("far")).toMatchObject({
+      ...{ state: "canceled", tasks: { canceled: 4, total: 4 } },
+    });
+    expect(await stillRunning(me.lines("begun").map(Number), 10_000)).toEqual([]);
+    const ray = { python: rayPython, shared: true };
+    for (const [changes, said] of [
+      [{ address: "http://127.0.0.1:9" }, /RAY_UNREACHABLE.*127\.0\.0\.1:9/],
+      [{ address: cluster.dashboard, shared: false }, /DIRECTORY_NOT_SHARED.*--fleets/],
+    ] as const) {
+      writeFileSync(join(me.folder, "fleet.yaml"), JSON.stringify({ ray: { ...ray, ...changes } }));
+      const create = ["fleet", "create", "-c", "fleet.yaml", "--backend", "ray", "--name", "no"];
+      const { stderr } = await me.calls.call(...create, "--count", "1", "--command", "true");
+      expect(stderr).toMatch(said);
+    }
+    expect((await me.calls.json<{ name: string }>("list")).map(({ name }) => name)).toEqual([
+      "far",
+    ]);
+  });
+
   it("goes on where a worker is lost, its process, or a whole node", async () => {
     const me = person();
     const { calls } = me;
@@ -182,9 +223,7 @@ describe("a fleet on Ray", () => {
     const begun = () => me.lines("begun").map((line) => line.split(" "));
     await until(() => begun().length === 2, "two programs");
     const running = async () =>
-      (await calls.json<ListedWorker>("worker", "list", "--name", "lost")).filter(
-        ({ state }) => state === "running",
-      );
+      (await calls.workers("lost")).filter(({ state }) => state === "running");
     const [victim] = await running();
     killQuietly(victim!.pid, "SIGKILL");
     await until(() => begun().length === 3, "the lost task again");
@@ -193,7 +232,8 @@ describe("a fleet on Ray", () => {
     // Its program ended with it.
     const lost = [first!, second!].find(([task]) => task === third![0])!;
     expect(await stillRunning([Number(lost[1])], 10_000)).toEqual([]);
-    expect(countOf(await calls.tasks("lost"), "running")).toBe(2);
+    const states = (await calls.tasks("lost")).map(({ state }) => state);
+    expect(states.filter((state) => state === "running")).toHaveLength(2);
     // The process that drives the fleet dies: all end with it, and another one goes on.
     const { runs } = await calls.get("lost");
     const driver = Number(/by process (\d+)/.exec(runs[0]!.reason!)![1]);
@@ -204,12 +244,12 @@ describe("a fleet on Ray", () => {
         20_000,
       ),
     ).toEqual([]);
-    expect(await calls.get("lost")).toMatchObject({
+    expect(await calls.untilOver("lost")).toMatchObject({
       ...{ state: "failed", reason: "its process died", tasks: { running: 0, successful: 0 } },
     });
     const resumed = calls.start("fleet", "resume", "--name", "lost", "--quiet");
     await until(() => begun().length === 5, "two programs again");
-    const [, address] = (await running())[0]!.scheduler.split(" on ");
+    const [, address] = (await running())[0]!.scheduler!.split(" on ");
     cluster.signalNode(address === cluster.addressOf(1) ? 1 : 2, "SIGKILL");
     await until(() => begun().length >= 6, "those of the lost node again");
     me.let("go");

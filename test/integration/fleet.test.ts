@@ -51,6 +51,8 @@ describe("sluice fleet", () => {
     // Two run side by side, and one waits.
     let running: string[] = [];
     while (running.length < 2) {
+      await pause(50);
+      if ((await calls.get("fleet-b4bd2a33-1")).tasks.running < 2) continue;
       const table = await calls.fleet("task", "list", "--fleet-id", id!);
       running = table.split("\n").filter((line) => line.includes(" running "));
       expect(table).toMatch(
@@ -74,6 +76,11 @@ describe("sluice fleet", () => {
     });
     const table = await calls.fleet("task", "list", "--fleet-id", id!, "--status", "successful");
     expect(table.match(/successful +0 +fleet-b4bd2a33-1-[01]$/gm)).toHaveLength(3);
+    const listed = await calls.json("task", "list", "--fleet-id", id!);
+    expect(listed).toEqual(await calls.tasks("fleet-b4bd2a33-1"));
+    const [told] = await calls.json<object>("get", "--fleet-name", "fleet-b4bd2a33-1");
+    const { ageSeconds: _, ...facts } = await calls.get("fleet-b4bd2a33-1");
+    expect(told).toMatchObject(facts);
     // The ids are those of the first look.
     for (const line of running) expect(table).toContain(new RegExp(uuid).exec(line)![0]);
     expect(await calls.fleet("list")).toMatch(
@@ -334,6 +341,78 @@ describe("sluice fleet", () => {
       ...{ state: "canceled", tasks: { canceled: 2, total: 2 } },
     });
     expect(performance.now() - startMs).toBeLessThan(15_000);
+  });
+
+  it("replaces workers that are deleted, once their programs have ended or at once", async () => {
+    const { folder, calls } = someFleet();
+    const begun = () => {
+      const path = join(folder, "begun");
+      const text = existsSync(path) ? readFileSync(path, "utf8") : "";
+      return text.split("\n").slice(0, -1);
+    };
+    await calls.fleet(
+      ...["create", "--name", "kept", "--count", "5", "--max-scale", "2", "--cpu", "1"],
+      ...["--command", "sh", "--command", "-c", "--arg"],
+      "echo $SLUICE_TASK_INDEX >> begun; until [ -e go ]; do sleep 0.1; done",
+    );
+    while (begun().length < 2) await pause(50);
+    const remove = (...words: string[]) =>
+      calls.call("fleet", "worker", "delete", "--name", "kept", ...words);
+    expect(await remove("--worker-name", "kept-0")).toMatchObject({
+      ...{ code: 0, stdout: "Deleting worker 'kept-0'...\nOK\n" },
+    });
+    // Its program ends at once, and its task runs again; that of the other one goes on.
+    await remove("--worker-name", "kept-1", "--hard", "--wait");
+    while (begun().length < 3) await pause(50);
+    const workerOf = async (index: string) =>
+      (await calls.tasks("kept")).find((task) => task.index === index)!.worker;
+    expect(await workerOf(begun()[2]!)).toBe("kept-2");
+    const states = (await calls.workers("kept")).map(({ name, state }) => [name, state]);
+    expect(states).toEqual([
+      ["kept-0", "running"],
+      ["kept-1", "successful"],
+      ["kept-2", "running"],
+    ]);
+    for (const [words, said] of [
+      [[], "no worker is named"],
+      [["--worker-name", "kept-3"], "must be one of kept-0, kept-2"],
+      [["--worker-name", "kept-1"], "worker kept-1 has ended (successful)"],
+    ] as const) {
+      expect(await remove(...words)).toMatchObject({
+        ...{ code: 64, stderr: expect.stringContaining(said) },
+      });
+    }
+    writeFileSync(join(folder, "go"), "");
+    expect(await calls.untilOver("kept")).toMatchObject({ tasks: { successful: 5, total: 5 } });
+    // None ran twice but the one that was ended, and the deleted worker got no further one.
+    expect(begun()).toHaveLength(6);
+    const workers = (await calls.tasks("kept")).map(({ worker }) => worker);
+    expect(workers.filter((worker) => worker === "kept-0")).toHaveLength(1);
+    expect(workers).not.toContain("kept-1");
+  });
+
+  it("lists the profiles of machines where a backend has some", async () => {
+    const { calls } = someFleet();
+    const profiles = await calls.fleet("worker", "profiles");
+    expect(profiles).toMatch(
+      /^Listing serverless fleet worker profiles\.{3}\nOK\n\nName +CPU +Memory +GPU\n/,
+    );
+    expect(profiles).toMatch(/^cx2-2x4 +2 +4G +-$/m);
+    expect(profiles).toMatch(/^gx3-24x120x1l40s +24 +120G +l40s:1$/m);
+    for (const [backend, said] of [
+      ["slurm", /backend slurm has no worker profiles[\s\S]*sinfo/],
+      ["local", /backend local has no worker profiles[\s\S]*sluice doctor/],
+      ["slum", /did you mean slurm\?/],
+    ] as const) {
+      const { code, stderr } = await calls.call(
+        "fleet",
+        "worker",
+        "profiles",
+        "--backend",
+        backend,
+      );
+      expect({ code, stderr }).toEqual({ code: 64, stderr: expect.stringMatching(said) });
+    }
   });
 
   it("shows a fleet whose process died as it is, and resumes it", async () => {

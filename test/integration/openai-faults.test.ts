@@ -12,6 +12,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { verify } from "../../src/api/inspect.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import type { ServerBehaviour } from "../../src/testing/fake-server.ts";
 import type { FaultScript } from "../../src/testing/fault-script.ts";
@@ -84,8 +85,7 @@ function linesIn(folder: string): JsonObject[] {
 
 /** Answers by row, and codes of those that failed; the run's files prove that they are complete. */
 async function outcomeOf(folder: string) {
-  const verified = await runSluice(["verify", "out"], folder);
-  expect([verified.code, verified.stderr]).toEqual([0, expect.anything()]);
+  expect((await verify(join(folder, "out"))).damages).toEqual([]);
   const results = linesIn(join(folder, "out"));
   const answers = new Map(results.map(({ id, answer }) => [id, answer]));
   const tries = results.map(({ answerMetadata }) => (answerMetadata as JsonObject[])[0]!.attempts);
@@ -224,7 +224,7 @@ describe("one of two servers that dies", () => {
     const run = startSluice(sluiceRun, folder);
     const journaled = () => journaledRows(join(folder, "out")).size;
     const atLeast = async (count: number) => {
-      while (journaled() < count && !run.hasEnded()) await pause(10);
+      while (journaled() < count && !run.hasEnded()) await pause(50);
       expect(run.hasEnded()).toBe(false);
     };
     await atLeast(40);
@@ -258,7 +258,7 @@ describe("one of two servers that dies", () => {
     const baseUrls = servers.map(({ baseUrl }) => baseUrl);
     const folder = folderWithJob(baseUrls, { maxEndpointDownMs: 1000 });
     const run = startSluice(sluiceRun, folder);
-    while (journaledRows(join(folder, "out")).size < 40) await pause(10);
+    while (journaledRows(join(folder, "out")).size < 40) await pause(50);
     for (const server of servers) await server.kill();
     expect(await run.ended).toMatchObject({ code: 69 });
     const kept = journaledRows(join(folder, "out")).size;

@@ -6,6 +6,7 @@ import { root } from "../meta/source-tree.ts";
 import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
+import { expectWhole } from "../scheduled-job.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 
 let cluster: RayCluster;
@@ -31,19 +32,7 @@ function folderOf(rows: number) {
     start: (...parameters: string[]) => startSluice(parameters, folder),
     status: async () => JSON.parse((await call("status", "out", "--json", "--workers")).stdout),
     manifest: () => JSON.parse(readFileSync(join(folder, "out/_manifest.json"), "utf8")),
-    /** Every row stands once in the results, which are returned, and the run is proven. */
-    async wholeResults() {
-      const { stdout } = await call("results", "out");
-      const results = stdout
-        .trimEnd()
-        .split("\n")
-        .map((line) => JSON.parse(line));
-      expect(results.map(({ id }) => id)).toEqual(
-        Array.from({ length: rows }, (_, row) => `r${row}`),
-      );
-      expect(await call("verify", "out")).toMatchObject({ code: 0 });
-      return results;
-    },
+    expectWhole: () => expectWhole(join(folder, "out"), rows),
   };
 }
 
@@ -167,7 +156,7 @@ describe("backend ray", () => {
     expect(summary).toMatchObject({ status: "SUCCESS", sealed: true, rows });
     expect(run.manifest().rows).toMatchObject(rows);
     expect(await run.status()).toMatchObject({ state: "successful", rows });
-    await run.wholeResults();
+    await run.expectWhole();
     // Nothing of it is left on the nodes, and nothing is left to do.
     expect(await stillRunning(others, 10_000)).toEqual([]);
     expect((await run.call("run", "job.json")).stderr).toContain("nothing to do");
@@ -179,7 +168,7 @@ describe("backend ray", () => {
     expect((await run.finish()).stderr).toContain(
       "7 workers are asked for, each with 5 CPUs, and there is room for 6",
     );
-    await run.wholeResults();
+    await run.expectWhole();
   });
 
   it("fills one node after another with PACK", async () => {
@@ -187,7 +176,7 @@ describe("backend ray", () => {
     const run = await gatedRun(40, 4, { workers: { max: 4, cpu: 5 }, ray });
     expect(perNode(run.workerList)).toEqual([3, 1]);
     await run.finish();
-    await run.wholeResults();
+    await run.expectWhole();
   });
 
   it("refuses by name what cannot work, before anything is planned", async () => {
@@ -218,6 +207,6 @@ describe("backend ray", () => {
     expect(ended.stderr).toContain("no node of the cluster has room for a worker");
     // As the hint says.
     expect(await me.call("run", "job.yaml")).toMatchObject({ code: 0 });
-    await me.wholeResults();
+    await me.expectWhole();
   });
 });

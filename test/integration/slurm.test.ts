@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
-import { submissionsOf } from "../scheduled-job.ts";
+import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 import { missingCluster, SlurmCluster, writeSlurmJob } from "../slurm-cluster.ts";
 
@@ -34,15 +34,7 @@ function login(rows: number, more = shared) {
       JSON.parse((await call("status", "out", "--json", "--workers", "--tasks")).stdout),
     submissions: () => submissionsOf(join(folder, "out")),
     /** Every row stands once in the results, and the run is proven. */
-    async expectWhole() {
-      const { stdout } = await call("results", "out");
-      const ids = stdout
-        .trimEnd()
-        .split("\n")
-        .map((line) => JSON.parse(line).id);
-      expect(ids).toEqual(Array.from({ length: rows }, (_, row) => `r${row}`));
-      expect(await call("verify", "out")).toMatchObject({ code: 0 });
-    },
+    expectWhole: () => expectWhole(join(folder, "out"), rows),
   };
 }
 
@@ -115,12 +107,9 @@ describe("backend slurm", () => {
   });
 
   it("is canceled on the cluster as well, and submits only what is missing", async () => {
-    const { call, start, status, submissions, expectWhole } = login(400);
+    const { folder, call, start, status, submissions, expectWhole } = login(400);
     const running = start("run", "job.yaml");
-    await cluster.until(async () => {
-      const { rows } = await status().catch(() => ({ rows: { answered: 0 } }));
-      return rows.answered >= 10;
-    });
+    await cluster.until(async () => (await answeredIn(join(folder, "out"))) >= 10);
     // A second call neither leads nor submits.
     expect(await call("run", "job.yaml")).toMatchObject({ code: 75 });
     expect(submissions()).toHaveLength(1);

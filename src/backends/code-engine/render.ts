@@ -8,7 +8,7 @@ import type { Rendered, ShareWork } from "../joining/scheduler.ts";
 const defaultRetries = 3;
 
 /** A kind of machine, by its name: family, cores, GiB, and GPUs. */
-interface Profile {
+export interface Profile {
   name: string;
   cores: number;
   gigabytes: number;
@@ -105,6 +105,17 @@ export function fleetNameOf(location: string): string {
   return `sluice-${sha256Hex(location).slice(0, 12)}`;
 }
 
+/** The machines that a job may name, those without GPUs first; a region may lack some. */
+export function workerProfiles(): Profile[] {
+  const plain = plainCores.flatMap((cores) =>
+    plainFamilies.map(
+      ({ family, gigabytesPerCore }) =>
+        profileOf(`${family}-${cores}x${cores * gigabytesPerCore}`)!,
+    ),
+  );
+  return [...plain, ...gpuProfiles];
+}
+
 /**
  * The smallest machine that a worker fits on.
  *
@@ -121,15 +132,9 @@ export function workerProfileFor({
   const { kind, count = 1 } = gpu === undefined ? {} : gpuRequest(gpu);
   const isOfKind = (it: Profile) => kind === undefined || it.kind === kind.toLowerCase();
   const fits = (it: Profile) => it.cores >= cpu && it.gigabytes >= gigabytes;
-  const offered =
-    gpu === undefined
-      ? plainCores.flatMap((cores) =>
-          plainFamilies.map(
-            ({ family, gigabytesPerCore }) =>
-              profileOf(`${family}-${cores}x${cores * gigabytesPerCore}`)!,
-          ),
-        )
-      : gpuProfiles.filter((it) => isOfKind(it) && it.gpus >= count);
+  const offered = workerProfiles().filter((it) =>
+    gpu === undefined ? it.gpus === 0 : isOfKind(it) && it.gpus >= count,
+  );
   const fitting = offered
     .filter(fits)
     .sort((a, b) => a.gpus - b.gpus || a.cores - b.cores || a.gigabytes - b.gigabytes);

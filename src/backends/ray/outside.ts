@@ -55,7 +55,11 @@ export function openRayOutside({ environment }: BackendContext, address: string)
     name: "ray",
     startAhead() {},
     close() {},
-    check: async () => {},
+    // The run of a fleet is planned here, and only then the coordinator is submitted.
+    async check(job) {
+      assertVisible(job);
+      await client.jobs();
+    },
     prepare: refuse,
     workersFor: async ({ workers }) => ({ workers: workers.max ?? 1, notices: [] }),
     run: refuse,
@@ -111,7 +115,7 @@ class OutsideCall {
       const hint = "name another --output: this machine does not plan the run";
       throw new SluiceError("UNSUPPORTED", "--fork from outside of a Ray cluster", { hint });
     }
-    assertSeen(this.#job, () => this.#job.ray?.shared ?? false, sharedHint);
+    assertVisible(this.#job);
     const { id, sent, before } = await this.#begin();
     let hasLed = false;
     try {
@@ -272,6 +276,9 @@ class OutsideCall {
     this.#call.onEvent({ type: "notice", message });
   }
 }
+
+/** @throws SluiceError `DIRECTORY_NOT_SHARED`. */
+const assertVisible = (job: JobSpec) => assertSeen(job, () => job.ray?.shared ?? false, sharedHint);
 
 const idPrefix = (location: string) => `sluice-${sha256Hex(location).slice(0, 16)}-`;
 const numberOf = (id: string) => Number(/-(\d+)$/.exec(id)?.[1] ?? 0);

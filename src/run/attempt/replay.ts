@@ -1,6 +1,11 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { addUsage } from "../../foundation/inference.ts";
-import { attemptPaths, repeatedTaskPath, taskAttemptsPrefix } from "../directory/layout.ts";
+import {
+  attemptPaths,
+  repeatedTaskPath,
+  stagedPath,
+  taskAttemptsPrefix,
+} from "../directory/layout.ts";
 import { createOnce } from "../directory/records.ts";
 import type { Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
@@ -40,7 +45,7 @@ export interface Replayed {
  * the first by attempt id counts. Each is copied into this attempt's journal, which then holds
  * everything that the commit needs. Failures are not taken over: their rows are sent again. Rows
  * that were alone with the engine at the end of `limits.maxRowKills` attempts fail here, and in all
- * later attempts.
+ * later attempts, but for programs whose results were staged out.
  */
 export async function replayJournals(
   context: RunContext,
@@ -79,7 +84,7 @@ export async function replayJournals(
   }
   const resumed = counts.rows.answered + counts.rows.filtered;
   for (const index of search.spare()) journal.append({ index, outcome: "returned" });
-  condemn(search, outcomes, journal, counts, replies);
+  await condemn(context, search, outcomes, journal, counts, replies);
   // The next attempt must not blame them either; recorded only once.
   if (ends.spared !== undefined) await journal.flush();
   const suspected = search.suspected(outcomes);
@@ -141,14 +146,18 @@ function copyAnswer(text: string, journal: JournalWriter): JournalPlace {
   return journal.appendAnswer(text.slice(0, start), text.slice(start, -1));
 }
 
-function condemn(
+async function condemn(
+  { storage, plan }: RunContext,
   search: SuspectSearch,
   outcomes: OutcomeTable,
   journal: JournalWriter,
   counts: AttemptCounts,
   replies: Map<number, RowReplies>,
-): void {
+): Promise<void> {
+  const isProgram = plan.job.model.engine === "program";
   for (const { index, kills, planned, code } of search.condemned(outcomes)) {
+    // Its program ended well and its results count; only the report was lost with the worker.
+    if (isProgram && (await storage.stat(stagedPath(index, plan)))) continue;
     const { message } = new SluiceError(code, `row ${index}, with its worker`);
     const answered = replies.get(index)?.values() ?? [];
     const requests = Array.from(answered, (reply) => requestRecord(reply.response, reply.attempts));

@@ -31,6 +31,8 @@ export const menderPrefix = "_sluice/menders/";
 /** What joining workers say of the tasks that they process. */
 export const claimPrefix = "_sluice/claims/";
 export const cancelPrefix = "_sluice/cancel/";
+/** Requests that single workers leave. */
+const leavePrefix = "_sluice/leave/";
 /** What was submitted to a scheduler, in order. */
 export const submissionPrefix = "_sluice/submissions/";
 export const probePrefix = "_sluice/probe/";
@@ -236,6 +238,11 @@ export function workerPath(worker: string): string {
   return `${workerPrefix}${worker}.json`;
 }
 
+/** The request that a worker leaves its run. */
+export function leavePath(worker: string): string {
+  return `${leavePrefix}${worker}.json`;
+}
+
 /** Folder of the tries of a row whose answer is a program's end. */
 export function rowLogsPrefix(row: number): string {
   return `${logPrefix}${row}/`;
@@ -266,6 +273,7 @@ export const shallowPrefixes = [
   coordinatorPrefix,
   deadLetterPrefix,
   generationPrefix,
+  leavePrefix,
   logPrefix,
   manifestPrefix,
   menderPrefix,

@@ -221,13 +221,13 @@ export class Dispatcher {
   }
 
   /** Tells a worker to leave. Answers in time are kept; other workers get the rest of its tasks. */
-  #drain(worker: DispatchedWorker, { reason, graceMs }: DrainNotice): void {
+  #drain(worker: DispatchedWorker, { reason, graceMs, leaveMs }: DrainNotice): void {
     const isThere = this.#workers.has(worker) && !this.#isStopping;
     if (!isThere || worker.leavesFor !== undefined) return;
     worker.leavesFor = reason;
     const message = `worker ${worker.id} leaves, and others take its tasks: ${reason}`;
     this.#options.onEvent({ type: "notice", message });
-    this.#sendStop(worker, graceMs);
+    this.#sendStop(worker, graceMs, leaveMs);
   }
 
   #watch(worker: DispatchedWorker): void {
@@ -267,6 +267,9 @@ export class Dispatcher {
       case "worker-beat":
         this.#onBeat(worker, message);
         return;
+      case "worker-leave":
+        this.#onLeave(worker, message);
+        return;
       default:
         this.#ignore(worker, message);
     }
@@ -290,6 +293,13 @@ export class Dispatcher {
   #onBeat(worker: DispatchedWorker, { doing }: FromWorker & { type: "worker-beat" }): void {
     if (!worker.isReady) this.#awaitReady(worker);
     if (doing !== undefined) this.#noticeOnce(doing);
+  }
+
+  #onLeave(worker: DispatchedWorker, { graceMs }: FromWorker & { type: "worker-leave" }): void {
+    const leaveMs = Math.max(2 * graceMs, limits.stopGraceMs);
+    // A second request gives it less time.
+    if (worker.leavesFor !== undefined) this.#sendStop(worker, graceMs, leaveMs);
+    else this.#drain(worker, { reason: "somebody deleted it", graceMs, leaveMs });
   }
 
   #onAsking(worker: DispatchedWorker, message: FromWorker & { type: "task-asking" }): void {

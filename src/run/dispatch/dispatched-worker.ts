@@ -21,6 +21,8 @@ export interface DrainNotice {
   reason: string;
   /** Time for requests in flight and for writing its journals. */
   graceMs: number;
+  /** Then it is ended; default: twice `graceMs`. */
+  leaveMs?: number;
 }
 
 /** A worker that cannot start now for lack of room. */

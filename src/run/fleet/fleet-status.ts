@@ -56,6 +56,8 @@ export interface FleetWorker {
   pid: number;
   device: string;
   scheduler: string | null;
+  /** Its run. */
+  run: string;
 }
 
 export interface ReadFleetOptions extends LookOptions {
@@ -157,11 +159,13 @@ function verdictOf({ runs, tasks }: FleetStatus): Pick<FleetStatus, "state" | "r
 }
 
 function workersOf(fleet: string, reports: readonly StatusReport[]): FleetWorker[] {
-  const workers = reports.flatMap((report) => report.workers);
+  const workers = reports.flatMap(({ run, workers }) =>
+    workers.map((worker) => ({ ...worker, run: run.location })),
+  );
   // Ids sort by time, so that a name stays the same.
   const sorted = workers.toSorted((a, b) => (a.id < b.id ? -1 : 1));
-  return sorted.map(({ id, state, host, pid, device, scheduler = null }, at) => ({
-    ...{ name: `${fleet}-${at}`, id, state, host, pid, device, scheduler },
+  return sorted.map(({ id, state, host, pid, device, scheduler = null, run }, at) => ({
+    ...{ name: `${fleet}-${at}`, id, state, host, pid, device, scheduler, run },
   }));
 }
 

@@ -74,6 +74,8 @@ export type FromWorker =
       /** What it does before it is ready, for people: such as a download. */
       doing?: string;
     }
+  /** It was asked to leave; another one is to take its place. */
+  | { type: "worker-leave"; graceMs: number }
   | ({
       type: "task-end";
       task: number;

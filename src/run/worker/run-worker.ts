@@ -28,6 +28,7 @@ import { effectiveJob, type Plan, readPlan } from "../plan/plan.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
 import { withReuse } from "../reuse/with-reuse.ts";
 import type { RunContext } from "../run-context.ts";
+import { type LeaveRequest, leaveRequestOf } from "./leave-request.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { Worker } from "./worker.ts";
 
@@ -85,7 +86,11 @@ export async function runWorker(options: RunWorkerOptions): Promise<SluiceError 
     const device = gpu ? (assignedDevices(engineContext.environment) ?? String(gpu)) : "cpu";
     const scheduler = schedulerPlace(engineContext.environment);
     const facts = { engine: engine.name, device, ...(scheduler && { scheduler }) };
-    const endHeartbeat = keepHeartbeat(context, dependencies, facts);
+    const onLeave =
+      job.model.engine === "program"
+        ? ({ graceMs }: LeaveRequest) => channel.send({ type: "worker-leave", graceMs })
+        : undefined;
+    const endHeartbeat = keepHeartbeat(context, dependencies, facts, onLeave);
     worker.start();
     await worker.stopped;
     await endHeartbeat();
@@ -211,12 +216,15 @@ export async function presentPlan(storage: Storage, generation: number): Promise
   return { ...plan, job: isOurs ? effectiveJob(plan, leader.job) : planned };
 }
 
+/** @param onLeave called if the worker is asked to leave, and again when it gets another time. */
 function keepHeartbeat(
   { storage, clock, worker, logger }: RunContext,
   { processes }: RunDependencies,
   facts: Pick<WorkerRecord, "engine" | "device" | "scheduler">,
+  onLeave?: (request: LeaveRequest) => void,
 ): () => Promise<void> {
   let beat = 0;
+  let toldMs: number | undefined;
   let cancel: () => void = () => {};
   let writing: Promise<void> = Promise.resolve();
   let hasEnded = false;
@@ -228,8 +236,15 @@ function keepHeartbeat(
       logger.log("debug", asSluiceError(error).message);
     });
   };
+  const lookForLeave = async () => {
+    const request = await leaveRequestOf(storage, worker).catch(() => undefined);
+    if (request === undefined || request.graceMs === toldMs || hasEnded) return;
+    toldMs = request.graceMs;
+    onLeave?.(request);
+  };
   const tick = () => {
     writing = write();
+    if (onLeave) void lookForLeave();
     cancel = clock.schedule(limits.heartbeatIntervalMs, tick);
   };
   tick();

@@ -6,7 +6,7 @@ import type { JournalLine } from "../../../src/run/attempt/journal-line.ts";
 import { OutcomeTable } from "../../../src/run/attempt/outcomes.ts";
 import { replayJournals } from "../../../src/run/attempt/replay.ts";
 import type { EarlierEnds } from "../../../src/run/attempt/suspects.ts";
-import { attemptPaths } from "../../../src/run/directory/layout.ts";
+import { attemptPaths, stagedPath } from "../../../src/run/directory/layout.ts";
 import { type PlannedRun, plannedRun, rowsOf, withContext } from "../run-fixture.ts";
 import { responseOf } from "../scripted-engine.ts";
 
@@ -220,6 +220,15 @@ describe("rows that were with an engine that died", () => {
     ]);
     expect(counts.rows.failed).toBe(1);
     expect(Object.keys(counts.errors)).toEqual(["ROW_KILLS_ENGINE"]);
+  });
+
+  it("are still open if they are programs whose results were staged out", async () => {
+    const run = await plannedRun(rowsOf(4), { model: { engine: "program" }, prompt: undefined });
+    await run.storage.replace(stagedPath(2, run.plan), Buffer.from("{}"));
+    for (const attempt of ["a", "b", "c", "d"]) await leave(run, attempt, asked(1, 1, 2));
+    const { outcomes, suspected } = await replay(run);
+    expect([outcomes.of(1), outcomes.isOpen(2)]).toEqual(["failed", true]);
+    expect(suspected).toEqual({ rows: new Set([2]), together: 1 });
   });
 
   it("fail with all their requests, and keep the answers that they had", async () => {

@@ -94,6 +94,29 @@ describe("a worker whose place goes away with notice", () => {
     expect(run.events.filter((it) => it.type === "worker-end" && it.error)).toEqual([]);
   });
 
+  it("may have asked for that itself, and once more with less time", async () => {
+    const run = dispatching(2, { workers: 1 });
+    await settled();
+    const first = run.worker(0);
+    await first.ready();
+    const leave = async (graceMs: number) => {
+      first.channel.send({ type: "worker-leave", graceMs });
+      await settled();
+    };
+    await leave(2 ** 31 - 1);
+    expect(first.heard.at(-1)).toEqual({ type: "worker-stop", graceMs: 2 ** 31 - 1 });
+    await leave(0);
+    expect(first.heard.at(-1)).toEqual({ type: "worker-stop", graceMs: 0 });
+    await first.end(0, { outcome: "canceled", done: 0 });
+    await first.die();
+    await settled();
+    await run.worker(1).ready();
+    expect(run.worker(1).tasks()).toEqual([0]);
+    expect(noticesOf(run)).toEqual([
+      "worker w0 leaves, and others take its tasks: somebody deleted it",
+    ]);
+  });
+
   it("does not count as a start that failed if it had not got ready", async () => {
     const run = dispatching(1);
     for (let time = 0; time < 5; time++) {

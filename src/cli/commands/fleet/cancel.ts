@@ -14,7 +14,7 @@ interface CancelFlags extends TargetFlags {
 }
 
 /** Running programs may go on as long as a timer can wait: 24 days. */
-const softGraceMs = 2 ** 31 - 1;
+export const softGraceMs = 2 ** 31 - 1;
 
 /** Longest wait for programs that were ended. */
 const waitMs = 15_000;
