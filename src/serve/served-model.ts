@@ -10,6 +10,7 @@ import {
   promptCharacters,
   type SamplingParameters,
   samplingTemperature,
+  type Transcription,
   type Usage,
 } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
@@ -160,12 +161,15 @@ export class ServedModel {
   }
 
   /**
-   * A request for the transcript of a file.
+   * A request for the transcript of a file. The body has its times where they are asked for.
    *
    * @param temperature default: the model's `generation`, else the server's.
    * @throws SluiceError `UNSUPPORTED` if the engine makes no transcripts.
    */
-  readFile(file: string, temperature: number | undefined): Asked {
+  readFile(
+    file: string,
+    { temperature, ...transcription }: Transcription & { temperature?: number | undefined },
+  ): Asked {
     const common = this.#transcription;
     if (common === undefined) {
       throw new SluiceError("UNSUPPORTED", `${this.name} transcribes nothing; engine openai does`);
@@ -174,8 +178,11 @@ export class ServedModel {
     const parameters = temperature === undefined ? common : { ...common, temperature, explicit };
     const origin = { index: this.#calls++, promptName: "request" };
     return {
-      requests: [{ origin, parameters, file }],
-      bodyOf: ([response]) => ({ text: response!.answers[0]!.text }),
+      requests: [{ origin, parameters, file, transcription }],
+      bodyOf: ([response]) => {
+        const { text, value } = response!.answers[0]!;
+        return transcription.times === undefined ? { text } : (value as JsonObject);
+      },
     };
   }
 

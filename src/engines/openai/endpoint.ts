@@ -170,7 +170,7 @@ export class Endpoint implements RoutedEndpoint {
       .then(
         (reply) => {
           const isGood = reply.status >= 200 && reply.status < 300;
-          return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease);
+          return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease, call);
         },
         (error: unknown) => {
           if (error instanceof TransportError) return this.#lost(error, lease);
@@ -210,9 +210,13 @@ export class Endpoint implements RoutedEndpoint {
     return { of: "answer", value };
   }
 
-  #refused(reply: HttpReply, lease: Lease): Outcome<never> {
+  #refused(
+    reply: HttpReply,
+    lease: Lease,
+    { mayLackPath = false }: Pick<Call<never>, "mayLackPath">,
+  ): Outcome<never> {
     const { status, headers } = reply;
-    const failure = this.#failures.ofStatus(reply);
+    const failure = this.#failures.ofStatus(reply, mayLackPath);
     if (failure.of === "request") {
       const end: AdmissionEnd =
         status >= 500 ? { outcome: "failed" } : { outcome: "answered", ...nothingPaid, headers };
@@ -303,6 +307,7 @@ function pathsOn(root: string, query: string): Readonly<Record<Form, string>> {
     completion: `${root}/completions${query}`,
     embedding: `${root}/embeddings${query}`,
     transcription: `${root}/audio/transcriptions${query}`,
+    translation: `${root}/audio/translations${query}`,
   };
 }
 
