@@ -84,8 +84,8 @@ async function serveHere(flags: ServeCommandFlags, io: CliIo): Promise<void> {
       const time = new Date(io.clock.now()).toISOString();
       io.stderr.write(`${JSON.stringify({ time, ...facts })}\n`);
     };
-    const { openStorage } = runDependencies(io, logger);
-    const context = { ...engineContext(io, logger), logAccess, openStorage };
+    const { openStorage, processes } = runDependencies(io, logger);
+    const context = { ...engineContext(io, logger), logAccess, openStorage, processes };
     const server = await startServer(options, context);
     let withdraw: (() => Promise<void>) | undefined;
     try {
@@ -93,10 +93,12 @@ async function serveHere(flags: ServeCommandFlags, io: CliIo): Promise<void> {
         withdraw = await (await import("../background-server.ts")).announce(server.addresses, io);
       }
       await write(io, readyText(server.addresses, options, flags.json === true));
+      const ended = AbortSignal.any([signal, server.lost]);
       await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        signal.addEventListener("abort", () => resolve(), { once: true });
+        if (ended.aborted) resolve();
+        ended.addEventListener("abort", () => resolve(), { once: true });
       });
+      server.lost.throwIfAborted();
     } finally {
       await server.close();
       await withdraw?.();
