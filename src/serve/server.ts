@@ -9,6 +9,7 @@ import type { Processes } from "../run/coordinate/processes.ts";
 import { rowTimeoutMs } from "./batches/batch-run.ts";
 import { Batches } from "./batches/batches.ts";
 import { FileStore } from "./batches/file-store.ts";
+import { DeviceFigures } from "./device-figures.ts";
 import {
   type AnsweredFacts,
   guard,
@@ -106,7 +107,8 @@ class RunningServer implements Server {
   readonly #tls: { certificate: string; key: string } | undefined;
   readonly #context: ServerContext;
   readonly #models = new Models();
-  readonly #metrics = new Metrics(this.#models);
+  readonly #devices: DeviceFigures;
+  readonly #metrics: Metrics;
   readonly #torchServe: TorchServeWire;
   readonly #listeners = new Map<Kind, FastifyInstance>();
   /** The secret by which workers of the server's own batches say so. */
@@ -126,6 +128,8 @@ class RunningServer implements Server {
     this.#options = options;
     this.#tls = tls;
     this.#context = context;
+    this.#devices = new DeviceFigures(context);
+    this.#metrics = new Metrics(this.#models, this.#devices);
     this.#torchServe = new TorchServeWire(options, this.#models, this.#metrics, context);
     this.#batchToken = randomUuid(context.random);
     this.addresses = { ...options.listen };
@@ -138,6 +142,7 @@ class RunningServer implements Server {
   async open(): Promise<void> {
     const { listen: addresses, models, limits } = this.#options;
     await this.#takeDataDirectory();
+    void this.#devices.begin();
     const tokens = new Tokens(this.#options.tokens);
     const stored = await this.#openStored();
     const kinds = Object.keys(addresses) as Kind[];
@@ -169,6 +174,7 @@ class RunningServer implements Server {
 
   async close(): Promise<void> {
     this.#isReady = false;
+    this.#devices.close();
     const { clock } = this.#context;
     const batches = this.#batches?.close();
     const stopping = new SluiceError("SERVER_STOPPING");
