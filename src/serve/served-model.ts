@@ -1,5 +1,5 @@
 import type { Engine, EngineContext } from "../engines/engine.ts";
-import { answeredApis, describeEngine, openEngine } from "../engines/registry.ts";
+import { answeredApis, describeEngine } from "../engines/registry.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import {
   type Answer,
@@ -24,9 +24,10 @@ import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
 import { Admission, type Leave, type Turn } from "./admission.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
+import { placedWorkers, type SharedResources } from "./placed-workers.ts";
 import { Suspects } from "./suspects.ts";
 import type { Caller } from "./tokens.ts";
-import { Workers } from "./workers.ts";
+import type { Workers } from "./workers.ts";
 
 /** One call of a client. */
 export interface Call {
@@ -127,10 +128,10 @@ export class ServedModel {
     name: string,
     given: ServedModelOptions,
     serving: Serving,
-    context: EngineContext,
+    context: EngineContext & { resources: SharedResources },
   ): Promise<ServedModel> {
-    const workers = new Workers(() => openEngine(given.model, context), context.clock);
-    await workers.scale(1);
+    const workers = placedWorkers(given, context.resources, context);
+    await workers.scale(given.workers ?? 1);
     return new ServedModel(name, workers, given, serving, context);
   }
 

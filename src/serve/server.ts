@@ -26,6 +26,7 @@ import { writeFailure } from "./openai/failure.ts";
 import { fileRoutes } from "./openai/files.ts";
 import { transcriptionRoutes } from "./openai/transcriptions.ts";
 import type { Scope, ServeOptions } from "./options.ts";
+import type { SharedResources } from "./placed-workers.ts";
 import { ServedModel } from "./served-model.ts";
 import { BatchToken, Tokens } from "./tokens.ts";
 import { descriptionRoutes } from "./torchserve/predictions.ts";
@@ -47,6 +48,7 @@ export interface ServerContext extends EngineContext {
   logAccess(facts: AnsweredFacts): void;
   openStorage: OpenStorage;
   processes: Processes;
+  resources: SharedResources;
 }
 
 /** How often the connections of a server that ends are looked through for idle ones. */

@@ -1,6 +1,7 @@
 import type { SecureContext } from "node:tls";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { textHash } from "../../foundation/hashing.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { AbortWatch } from "../abort-watch.ts";
@@ -12,7 +13,7 @@ import { FailureReader } from "./failures.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { type Admission, type AdmissionEnd, openPace, type Pace } from "./pace/pace.ts";
 import type { ReplyMemory } from "./reply-memory.ts";
-import { type RoutedEndpoint, textHash } from "./routing/router.ts";
+import type { RoutedEndpoint } from "./routing/router.ts";
 import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 

@@ -14,7 +14,8 @@ import { engineContext } from "../../engines/engine-context.ts";
 
 const openStorage = storageOpener({ ...engineContext(), store: {}, spoolDirectory: tmpdir() });
 const processes = systemProcesses(process.pid, process.platform);
-const context = { ...engineContext(), openStorage, processes, logAccess() {} };
+const resources = { cores: 1, devices: { environmentFor: async () => ({}) } };
+const context = { ...engineContext(), openStorage, processes, resources, logAccess() {} };
 
 type Body = NonNullable<RequestInit["body"]>;
 
