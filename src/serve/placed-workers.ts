@@ -1,4 +1,4 @@
-import type { DevicePool } from "../backends/local/device-pool.ts";
+import type { DeviceShares } from "../backends/registry.ts";
 import type { EngineContext } from "../engines/engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
 import type { ServedModelOptions } from "./options.ts";
@@ -7,7 +7,7 @@ import { Workers } from "./workers.ts";
 /** What the copies of models share. */
 export interface SharedResources {
   cores: number;
-  devices: Pick<DevicePool, "environmentFor">;
+  devices: DeviceShares;
 }
 
 /** The copies of a model, none of which is loaded yet: each with its share of the machine. */

@@ -57,7 +57,7 @@ describe("PrefixAffinity", () => {
   });
 
   it("meets known beginnings more often than the least work does, within the bound of the load", () => {
-    for (let seed = 1; seed <= 20; seed++) {
+    for (let seed = 1; seed <= 5; seed++) {
       const [withIt, without] = [true, false].map((isUsed) => hitsOf(seed, isUsed));
       expect(withIt!.turns).toBe(without!.turns);
       expect(withIt!.hits / withIt!.turns, `seed ${seed}`).toBeGreaterThan(0.7);
@@ -74,14 +74,14 @@ function hitsOf(seed: number, isUsed: boolean) {
   const turns = new Map<number, { turn: number; place: number }>();
   const working: ReturnType<typeof replicasOf> = [];
   const seen = { turns: 0, hits: 0 };
-  for (let step = 0; step < 2000; step++) {
+  for (let step = 0; step < 800; step++) {
     const name = randomInteger(random, 60);
     const last = turns.get(name);
     const turn = (last?.turn ?? -1) + 1;
     const chosen = isUsed ? affinity.choose(chat(name, turn), replicas) : mostRoom(replicas)!;
     const inFlight = working.length;
     const most = Math.ceil((loadBound * (inFlight + 1)) / replicas.length);
-    expect(chosen.inFlight).toBeLessThan(most);
+    if (chosen.inFlight >= most) throw new Error(`${chosen.inFlight} of at most ${most}`);
     if (last && turn > 0) {
       seen.turns++;
       if (last.place === chosen.place) seen.hits++;

@@ -1,9 +1,8 @@
 import { readFile } from "node:fs/promises";
-import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
-import { DevicePool } from "../../backends/local/device-pool.ts";
+import { deviceShares, thisMachine } from "../../backends/registry.ts";
 import { prepareEngine } from "../../engines/prepare-engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
@@ -89,7 +88,10 @@ async function serveHere(flags: ServeCommandFlags, io: CliIo): Promise<void> {
     const { openStorage, processes } = runDependencies(io, logger);
     const context = {
       ...{ ...engineContext(io, logger), logAccess, openStorage, processes },
-      resources: { cores: availableParallelism(), devices: new DevicePool(io.environment) },
+      resources: {
+        cores: thisMachine().cores,
+        devices: await deviceShares(io.environment),
+      },
     };
     const server = await startServer(options, context);
     let withdraw: (() => Promise<void>) | undefined;
