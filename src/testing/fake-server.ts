@@ -85,9 +85,9 @@ export interface FakeServer {
 
 /**
  * Starts a stand-in for an OpenAI-compatible server on 127.0.0.1, for tests and benchmarks:
- * `POST …/chat/completions`, `…/completions`, `…/embeddings`, `…/audio/transcriptions` and `…/audio/translations` with
- * answers and usage that follow from the request, and any fault that `behave` names. An answer to a
- * request with `stream: true` comes as events, word by word.
+ * `POST …/chat/completions`, `…/completions`, `…/embeddings`, `…/audio/transcriptions` and
+ * `…/audio/translations` with answers and usage that follow from the request, and any fault that
+ * `behave` names. An answer to a request with `stream: true` comes as events, word by word.
  *
  * @example
  * const server = await startFakeServer({

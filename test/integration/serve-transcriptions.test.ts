@@ -61,7 +61,7 @@ it("sluice serve transcribes uploads, and keeps none of them", async () => {
   expect(readdirSync(temporary).filter((name) => name.startsWith("sluice-audio-"))).toEqual([]);
 });
 
-it("sluice serve passes on how transcripts and translations are made, and gives their times", async () => {
+it("sluice serve passes on how transcripts and translations are made, with times", async () => {
   const received: { path: string; form: string }[] = [];
   const upstream = await startFakeServer({
     behave: ({ path, body }) => {

@@ -56,7 +56,7 @@ describe("PrefixAffinity", () => {
     expect(affinity.choose(chat(1, 1), replicas.slice(0, 1)).place).toBe(0);
   });
 
-  it("meets known beginnings more often than the least work does, within the bound of the load", () => {
+  it("meets known beginnings more often than the least work, within the bound of the load", () => {
     for (let seed = 1; seed <= 5; seed++) {
       const [withIt, without] = [true, false].map((isUsed) => hitsOf(seed, isUsed));
       expect(withIt!.turns).toBe(without!.turns);

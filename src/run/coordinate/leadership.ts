@@ -66,8 +66,8 @@ export class Leadership<Leader extends LeaderRecord = LeaderRecord> {
   }
 
   /**
-   * Acquires the leadership, at once if the last leader is known to be dead. It must then be kept by
-   * heartbeats.
+   * Acquires the leadership, at once if the last leader is known to be dead. It must then be
+   * kept by heartbeats.
    *
    * @param facts what the record says beside the leader.
    * @throws SluiceError `errors.lives` while another process leads.

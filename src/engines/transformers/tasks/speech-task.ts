@@ -110,7 +110,7 @@ export class SpeechTask implements Task<Speech> {
   /**
    * What Whisper is told. Without a language it takes all speech for English.
    *
-   * @throws SluiceError `LANGUAGE_UNKNOWN`, `PARAMETER_UNSUPPORTED` if the model knows English alone.
+   * @throws SluiceError `LANGUAGE_UNKNOWN`, `PARAMETER_UNSUPPORTED` if it knows English alone.
    */
   #languageOf({ language: asked, translate = false }: Transcription): Told {
     const language = asked ?? this.#options.srcLang;

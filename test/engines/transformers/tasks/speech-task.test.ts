@@ -89,7 +89,7 @@ describe("SpeechTask", () => {
     );
   });
 
-  it("translates, in the language of the request, with the times of segments and words", async () => {
+  it("translates from the language of the request, with times of segments and words", async () => {
     const { heard, task } = hearing({ srcLang: "en" });
     const transcription = { language: "fr", translate: true, times: ["segment", "word"] as const };
     const { item } = task.itemOf({ ...rowRequest(0, { audio: data }), transcription });
