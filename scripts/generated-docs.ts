@@ -10,6 +10,7 @@ import { type ErrorCode, errorTable, exitCodes } from "../src/foundation/error-t
 import { jobJsonSchema } from "../src/run/job/json-schema.ts";
 import { type JobKey, keysOf } from "../src/run/job/keys.ts";
 import type { SchemaNode } from "../src/run/job/schema-tree.ts";
+import { type Kind, kinds } from "../src/serve/openai/failure.ts";
 import { errorExplanations } from "./error-explanations.ts";
 import { jobTypeFiles } from "./job-types.ts";
 
@@ -115,6 +116,33 @@ const sections: readonly [title: string, from: ErrorCode][] = [
   ["Storage", "NOT_FOUND"],
 ];
 
+/** What errors are on the wire of `sluice serve`. */
+function httpLines(): string[] {
+  const coded = Object.entries(kinds) as [ErrorCode, Kind][];
+  const groups = Map.groupBy(coded, ([, kind]) => JSON.stringify(kind));
+  const rows = [...groups.values()]
+    .map((members): readonly [Kind, string] => [
+      members[0]![1],
+      members.map(([code]) => `\`${code}\``).join(", "),
+    ])
+    .sort(([[one]], [[other]]) => one - other)
+    .map(([[status, type, code], names]) => {
+      return `| ${status} | \`${type}\` | ${code === undefined ? "" : `\`${code}\``} | ${names} |`;
+    });
+  return [
+    "## Errors over HTTP",
+    "",
+    "`sluice serve` answers OpenAI's calls with `{error: {message, type, param, code}}`. `param` is the",
+    "field that the error names. 429 and 503 have `Retry-After`. All other errors have the type",
+    "`server_error`: status 503 if it is tried again (see below), else 500. On",
+    "TorchServe's wire, errors have the statuses and types of [TorchServe](torchserve.md).",
+    "",
+    "| status | `type` | `code` | error |",
+    "|---|---|---|---|",
+    ...rows,
+  ];
+}
+
 function errorsPage(): string {
   const lines = [
     "# Errors and exit codes",
@@ -135,6 +163,7 @@ function errorsPage(): string {
       ([name, code]) => `| ${code} | ${exitMeanings[name as keyof typeof exitCodes]} |`,
     ),
   ];
+  lines.push("", ...httpLines());
   for (const code of Object.keys(errorTable) as ErrorCode[]) {
     const section = sections.find(([, first]) => first === code);
     if (section) lines.push("", `## ${section[0]}`);

@@ -56,6 +56,7 @@ export type { StageState } from "./engines/engine.ts";
 export type { ModelOptions } from "./engines/model-options.ts";
 export {
   type BatchCall,
+  type HandlerCalls,
   type Predictor,
   type PredictorContext,
   type PredictorItem,

@@ -340,9 +340,9 @@ export const runMutations: readonly Mutation[] = [
   },
   {
     what: "whoever leads counts as oneself",
-    file: "src/run/coordinate/coordinator.ts",
-    text: "if (leader?.id === this.record.id) return",
-    replacement: "if (leader !== undefined) return",
+    file: "src/run/coordinate/leadership.ts",
+    text: "if (leader?.id !== this.record.id) throw",
+    replacement: "if (leader === undefined) throw",
     tests: ["test/run/coordinate/coordinator.test.ts"],
   },
   {

@@ -5,7 +5,14 @@ import { type BackendContext, type OpenBackend, rayDashboard } from "./context.t
 import { openLocal } from "./local/open.ts";
 
 export { engineSteps } from "./local/engine-steps.ts";
-export { openInside, openWorkers, thisMachine, workerEnvironment } from "./local/open.ts";
+export {
+  type DeviceShares,
+  deviceShares,
+  openInside,
+  openWorkers,
+  thisMachine,
+  workerEnvironment,
+} from "./local/open.ts";
 
 /** What of a job says where it runs. */
 export type NamingJob = Pick<Partial<JobSpec>, "ray"> & { readonly backend: string };

@@ -57,6 +57,49 @@ export async function listDevices(environment: Environment, spawn?: Spawn): Prom
   }
 }
 
+/** How much of a GPU is used. */
+export interface DeviceUse {
+  /** Its number in `nvidia-smi`. */
+  id: string;
+  /** Undefined if it shares the memory of the processor. */
+  usedBytes: number | undefined;
+  totalBytes: number | undefined;
+  /** Share of the last moments in which it computed, 0 to 1. */
+  utilization: number | undefined;
+}
+
+/** The use of each NVIDIA GPU: empty if the driver fails, undefined if there is none. */
+export async function deviceUse(
+  environment: Environment,
+  spawn?: Spawn,
+): Promise<DeviceUse[] | undefined> {
+  const columns = "--query-gpu=index,memory.used,memory.total,utilization.gpu";
+  const asked = [columns, "--format=csv,noheader,nounits"];
+  const options = { env: environment, timeoutMs: limits.deviceListTimeoutMs };
+  const found = await runCommand("nvidia-smi", asked, {
+    ...options,
+    ...(spawn && { spawn }),
+  }).catch(() => undefined);
+  if (found === undefined) return undefined;
+  if (found.code !== 0) return [];
+  return found.stdout.split("\n").flatMap((line) => {
+    const [id = "", ...figures] = line.split(",").map((field) => field.trim());
+    if (!/^\d+$/.test(id)) return [];
+    // A figure that the GPU lacks is written as [N/A].
+    const [used, total, percent] = figures.map((text) =>
+      /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined,
+    );
+    return {
+      id,
+      usedBytes: used === undefined ? undefined : used * mebibyte,
+      totalBytes: total === undefined ? undefined : total * mebibyte,
+      utilization: percent === undefined ? undefined : percent / 100,
+    };
+  });
+}
+
+const mebibyte = 1024 * 1024;
+
 /** The driver of the GPUs. */
 export interface DriverFacts {
   /** Such as `580.159.04`. */

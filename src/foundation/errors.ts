@@ -65,7 +65,11 @@ export class SluiceError extends Error {
 
   /** The form in which an error is sent to another process or written down. */
   toJSON(): ErrorRecord {
-    return { code: this.code, message: this.message, hint: this.hint };
+    const { field } = this.place;
+    return {
+      ...{ code: this.code, message: this.message, hint: this.hint },
+      ...(field !== undefined && { field }),
+    };
   }
 }
 
@@ -74,6 +78,8 @@ export interface ErrorRecord {
   code: ErrorCode;
   message: string;
   hint?: string;
+  /** Field of the row or request, or key of the job file, dotted. */
+  field?: string;
 }
 
 /** Any thrown value as a `SluiceError`; anything that Sluice did not throw itself is `INTERNAL`. */
@@ -98,7 +104,8 @@ export function locatedError(
 /** The error from its record: the inverse of `toJSON`. */
 export function errorFromRecord(record: ErrorRecord): SluiceError {
   const code = Object.hasOwn(errorTable, record.code) ? record.code : "INTERNAL";
-  const error = new SluiceError(code, "", { hint: record.hint });
+  const { hint, field } = record;
+  const error = new SluiceError(code, "", { hint, field });
   error.message = shownText(record.message);
   return error;
 }

@@ -15,3 +15,16 @@ export function digestOf(value: unknown): string {
 export function sha256Stream(): Hash {
   return createHash("sha256");
 }
+
+/**
+ * A number that follows from a text, for keys and seeds (FNV-1a, 32 bits).
+ *
+ * @param before that of a text before this one: the result is the number of both.
+ */
+export function textHash(text: string, start = 0, end = text.length, before = 0x811c9dc5): number {
+  let hash = before;
+  for (let at = start; at < end; at++) {
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  }
+  return hash >>> 0;
+}

@@ -230,6 +230,27 @@ export interface RequestOrigin {
 /** The origin of a request that belongs to no run, such as one sent to a server. */
 export const noOrigin: RequestOrigin = Object.freeze({ index: 0, promptName: "request" });
 
+/** How the speech in a file becomes text. */
+export interface Transcription {
+  /** The text is in English, whatever language is spoken. Default: in the spoken language. */
+  translate?: boolean;
+  /** The spoken language, such as `de`. Default: the engine's, or what the model hears. */
+  language?: string;
+  /** Text that guides the model, such as names that occur. */
+  prompt?: string;
+  /** The answer's `value` is a `TimedTranscript` with these. Default: the answer is the text. */
+  times?: readonly ("segment" | "word")[];
+}
+
+/** A transcript with its times in seconds, as `verbose_json` of OpenAI has it. */
+export type TimedTranscript = {
+  text: string;
+  language?: string;
+  duration?: number;
+  segments?: { id: number; start: number; end: number; text: string }[];
+  words?: { word: string; start: number; end: number }[];
+};
+
 /** One request to a model. It has `messages` or `prompt`, unless the engine reads rows. */
 export interface InferenceRequest {
   messages?: readonly ChatMessage[];
@@ -263,6 +284,8 @@ export interface InferenceRequest {
    * the first user message shows.
    */
   file?: string;
+  /** How `file` is transcribed, beside `parameters`. Default: as the engine does it. */
+  transcription?: Transcription;
   /** The row itself, for engines that read more than the words. */
   row?: JsonObject;
   /** Rows that are sent as one request and share one outcome; the first of them is `row`. */

@@ -1,5 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { DeviceUse } from "../engines/devices.ts";
 import { priorities } from "./admission.ts";
+import type { DeviceFigures } from "./device-figures.ts";
 import type { AnsweredFacts } from "./listener.ts";
 import type { Models } from "./models.ts";
 import type { AnswerFacts, ModelObserver } from "./served-model.ts";
@@ -20,7 +22,7 @@ export class Metrics implements ModelObserver {
   readonly #tokens: Counter;
   readonly #errors: Counter;
 
-  constructor(models: Models) {
+  constructor(models: Models, devices: Pick<DeviceFigures, "latest">) {
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
     const histogram = (name: string, help: string, labelNames: string[], buckets: number[]) =>
@@ -65,6 +67,7 @@ export class Metrics implements ModelObserver {
     this.#tokens = counter("sluice_tokens_total", "Tokens", ["model", "kind"]);
     this.#errors = counter("sluice_errors_total", "Failed requests to models", ["model", "code"]);
     this.#addGauges(models);
+    this.#addDevices(devices);
   }
 
   get contentType(): string {
@@ -126,5 +129,21 @@ export class Metrics implements ModelObserver {
         }
       },
     });
+  }
+
+  #addDevices(devices: Pick<DeviceFigures, "latest">): void {
+    const gauge = (name: string, help: string, figure: Exclude<keyof DeviceUse, "id">) =>
+      new Gauge({
+        ...{ name, help, registers: [this.#registry], labelNames: ["device"] },
+        collect() {
+          this.reset();
+          for (const { id, [figure]: value } of devices.latest) {
+            if (value !== undefined) this.set({ device: id }, value);
+          }
+        },
+      });
+    gauge("sluice_gpu_memory_used_bytes", "Used memory of a GPU", "usedBytes");
+    gauge("sluice_gpu_memory_total_bytes", "Memory of a GPU", "totalBytes");
+    gauge("sluice_gpu_utilization", "Share of time in which a GPU computes", "utilization");
   }
 }

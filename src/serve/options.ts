@@ -29,6 +29,11 @@ const servedModel = z.strictObject({
   model,
   /** How answers are sampled where a request does not say. */
   generation: generationOptions.prefault({}),
+  /**
+   * Copies of the model. Each has a share of the cores, and GPUs of its own. Default: one copy,
+   * which has all of them.
+   */
+  workers: atLeastOne.max(256).optional(),
   maxQueueSize: atLeastOne.optional(),
   maxQueueWaitMs: milliseconds.optional(),
   /** Further names of the model; each adds its fields to the rows that come under it. */

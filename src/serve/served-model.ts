@@ -1,5 +1,5 @@
 import type { Engine, EngineContext } from "../engines/engine.ts";
-import { answeredApis, describeEngine, openEngine } from "../engines/registry.ts";
+import { answeredApis, describeEngine } from "../engines/registry.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import {
   type Answer,
@@ -10,6 +10,7 @@ import {
   promptCharacters,
   type SamplingParameters,
   samplingTemperature,
+  type Transcription,
   type Usage,
 } from "../foundation/inference.ts";
 import type { JsonObject } from "../foundation/json.ts";
@@ -23,9 +24,10 @@ import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
 import { Admission, type Leave, type Turn } from "./admission.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
+import { placedWorkers, type SharedResources } from "./placed-workers.ts";
 import { Suspects } from "./suspects.ts";
 import type { Caller } from "./tokens.ts";
-import { Workers } from "./workers.ts";
+import type { Workers } from "./workers.ts";
 
 /** One call of a client. */
 export interface Call {
@@ -126,10 +128,10 @@ export class ServedModel {
     name: string,
     given: ServedModelOptions,
     serving: Serving,
-    context: EngineContext,
+    context: EngineContext & { resources: SharedResources },
   ): Promise<ServedModel> {
-    const workers = new Workers(() => openEngine(given.model, context), context.clock);
-    await workers.scale(1);
+    const workers = placedWorkers(given, context.resources, context);
+    await workers.scale(given.workers ?? 1);
     return new ServedModel(name, workers, given, serving, context);
   }
 
@@ -160,12 +162,15 @@ export class ServedModel {
   }
 
   /**
-   * A request for the transcript of a file.
+   * A request for the transcript of a file. The body has its times where they are asked for.
    *
    * @param temperature default: the model's `generation`, else the server's.
    * @throws SluiceError `UNSUPPORTED` if the engine makes no transcripts.
    */
-  readFile(file: string, temperature: number | undefined): Asked {
+  readFile(
+    file: string,
+    { temperature, ...transcription }: Transcription & { temperature?: number | undefined },
+  ): Asked {
     const common = this.#transcription;
     if (common === undefined) {
       throw new SluiceError("UNSUPPORTED", `${this.name} transcribes nothing; engine openai does`);
@@ -174,8 +179,11 @@ export class ServedModel {
     const parameters = temperature === undefined ? common : { ...common, temperature, explicit };
     const origin = { index: this.#calls++, promptName: "request" };
     return {
-      requests: [{ origin, parameters, file }],
-      bodyOf: ([response]) => ({ text: response!.answers[0]!.text }),
+      requests: [{ origin, parameters, file, transcription }],
+      bodyOf: ([response]) => {
+        const { text, value } = response!.answers[0]!;
+        return transcription.times === undefined ? { text } : (value as JsonObject);
+      },
     };
   }
 

@@ -4,9 +4,12 @@ import type { OpenStorage } from "../data/storage/open.ts";
 import type { EngineContext } from "../engines/engine.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { randomUuid } from "../foundation/ids.ts";
+import { type LeaderRecord, Leadership } from "../run/coordinate/leadership.ts";
+import type { Processes } from "../run/coordinate/processes.ts";
 import { rowTimeoutMs } from "./batches/batch-run.ts";
 import { Batches } from "./batches/batches.ts";
 import { FileStore } from "./batches/file-store.ts";
+import { DeviceFigures } from "./device-figures.ts";
 import {
   type AnsweredFacts,
   guard,
@@ -23,6 +26,7 @@ import { writeFailure } from "./openai/failure.ts";
 import { fileRoutes } from "./openai/files.ts";
 import { transcriptionRoutes } from "./openai/transcriptions.ts";
 import type { Scope, ServeOptions } from "./options.ts";
+import type { SharedResources } from "./placed-workers.ts";
 import { ServedModel } from "./served-model.ts";
 import { BatchToken, Tokens } from "./tokens.ts";
 import { descriptionRoutes } from "./torchserve/predictions.ts";
@@ -33,6 +37,8 @@ import { TorchServeWire } from "./torchserve/wire.ts";
 export interface Server {
   /** The addresses that it listens on, such as `http://127.0.0.1:8080`, by what they serve. */
   readonly addresses: Readonly<Record<Kind, string>>;
+  /** Aborted if it must end, because another server has its data directory now. */
+  readonly lost: AbortSignal;
   /** Takes no more requests, waits for those in work as long as it may, and unloads the models. */
   close(): Promise<void>;
 }
@@ -41,10 +47,15 @@ export interface ServerContext extends EngineContext {
   /** Called for each answered request, if the options want an access log. */
   logAccess(facts: AnsweredFacts): void;
   openStorage: OpenStorage;
+  processes: Processes;
+  resources: SharedResources;
 }
 
 /** How often the connections of a server that ends are looked through for idle ones. */
 const idleCheckMs = 100;
+
+/** Where servers of a data directory say that they live. */
+const serversPrefix = "servers/";
 
 type Kind = keyof ServeOptions["listen"];
 
@@ -58,7 +69,8 @@ const scopeOf: Readonly<Record<Kind, Scope>> = {
  * Loads the models and serves them over HTTP until it is closed.
  *
  * @throws SluiceError `JOB_INVALID` for an address that others reach without tokens,
- *   `LISTEN_FAILED`; the reason why a model cannot be loaded.
+ *   `LISTEN_FAILED`; `SERVER_RUNNING` if another server has the data directory; the reason why a
+ *   model cannot be loaded.
  * @example
  * const options = serveSchema.parse({ models: { chat: "smollm2-135m-instruct" } });
  * const server = await startServer(options, context);
@@ -97,7 +109,8 @@ class RunningServer implements Server {
   readonly #tls: { certificate: string; key: string } | undefined;
   readonly #context: ServerContext;
   readonly #models = new Models();
-  readonly #metrics = new Metrics(this.#models);
+  readonly #devices: DeviceFigures;
+  readonly #metrics: Metrics;
   readonly #torchServe: TorchServeWire;
   readonly #listeners = new Map<Kind, FastifyInstance>();
   /** The secret by which workers of the server's own batches say so. */
@@ -106,6 +119,8 @@ class RunningServer implements Server {
   #rows: FastifyInstance | undefined;
   #batches: Batches | undefined;
   #isReady = false;
+  #leadership: Leadership | undefined;
+  readonly #lost = new AbortController();
 
   constructor(
     options: ServeOptions,
@@ -115,13 +130,21 @@ class RunningServer implements Server {
     this.#options = options;
     this.#tls = tls;
     this.#context = context;
+    this.#devices = new DeviceFigures(context);
+    this.#metrics = new Metrics(this.#models, this.#devices);
     this.#torchServe = new TorchServeWire(options, this.#models, this.#metrics, context);
     this.#batchToken = randomUuid(context.random);
     this.addresses = { ...options.listen };
   }
 
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
   async open(): Promise<void> {
     const { listen: addresses, models, limits } = this.#options;
+    await this.#takeDataDirectory();
+    void this.#devices.begin();
     const tokens = new Tokens(this.#options.tokens);
     const stored = await this.#openStored();
     const kinds = Object.keys(addresses) as Kind[];
@@ -153,6 +176,7 @@ class RunningServer implements Server {
 
   async close(): Promise<void> {
     this.#isReady = false;
+    this.#devices.close();
     const { clock } = this.#context;
     const batches = this.#batches?.close();
     const stopping = new SluiceError("SERVER_STOPPING");
@@ -174,6 +198,38 @@ class RunningServer implements Server {
     cancelNext();
     cancel();
     await this.#torchServe.close();
+    await this.#leadership?.end();
+  }
+
+  /** Two servers would carry out each batch twice, and remove each other's unfinished uploads. */
+  async #takeDataDirectory(): Promise<void> {
+    const { clock, random, processes } = this.#context;
+    const { dataDirectory } = this.#options;
+    const storage = this.#context.openStorage(dataDirectory);
+    const taken = (leader: LeaderRecord | undefined) =>
+      new SluiceError("SERVER_RUNNING", `process ${leader?.pid} on ${leader?.host}`, {
+        ...{ file: dataDirectory, hint: "end it, or give this one another folder with --data" },
+      });
+    const leadership = await Leadership.acquire(
+      {
+        ...{ storage, clock, processes, id: randomUuid(random), prefix: serversPrefix },
+        errors: { lives: taken, lost: taken },
+      },
+      {},
+    );
+    // A record with a lower number may have been made again after its removal by another server.
+    await leadership.assertLeads();
+    await leadership.writeHeartbeat();
+    for await (const { path } of storage.list(serversPrefix)) {
+      if (Number.parseInt(path.slice(serversPrefix.length), 10) < leadership.record.number) {
+        await storage.remove(path);
+      }
+    }
+    leadership.keep({
+      assertLeads: () => leadership.assertLeads(),
+      onLost: (error) => this.#lost.abort(error),
+    });
+    this.#leadership = leadership;
   }
 
   /** The listener of a kind, which those with one address share; port 0 is a new one each time. */

@@ -2,15 +2,15 @@ import type { Engine } from "../engines/engine.ts";
 import type { Clock } from "../foundation/clock.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
+import { mostRoom, PrefixAffinity, type Replica } from "./prefix-affinity.ts";
 
 /** One loaded copy of a model. */
-export interface ModelWorker {
+export interface ModelWorker extends Replica {
   /** Its number among the workers of its model, from 0. */
   readonly place: number;
   /** Milliseconds since 1970 at which it was loaded. */
   readonly startedMs: number;
   readonly engine: Engine;
-  /** Requests that it holds. */
   inFlight: number;
   /** Called when it has left the workers and holds nothing. */
   onIdle?: (() => void) | undefined;
@@ -26,6 +26,7 @@ export type StartWorker = (place: number) => Promise<Engine>;
 export class Workers implements Engine {
   readonly #start: StartWorker;
   readonly #clock: Clock;
+  readonly #affinity: PrefixAffinity | undefined;
   #workers: ModelWorker[] = [];
   /** Changes under way after which there is a worker. */
   #coming = 0;
@@ -33,9 +34,11 @@ export class Workers implements Engine {
   #changing: Promise<void> = Promise.resolve();
   #isClosed = false;
 
-  constructor(start: StartWorker, clock: Clock) {
+  /** @param keepsPrefixes whether a beginning that a worker has computed is cheaper there. */
+  constructor(start: StartWorker, clock: Clock, keepsPrefixes = false) {
     this.#start = start;
     this.#clock = clock;
+    this.#affinity = keepsPrefixes ? new PrefixAffinity() : undefined;
   }
 
   get all(): readonly ModelWorker[] {
@@ -65,7 +68,8 @@ export class Workers implements Engine {
   }
 
   /**
-   * Answers by the worker that has most room; waits for the first one while it is loaded.
+   * Answers by the worker that has the beginning of the chat, else by the one that has most room;
+   * waits for the first one while it is loaded.
    *
    * @throws SluiceError `WORKERS_MISSING`; as `Engine.infer`.
    */
@@ -75,12 +79,8 @@ export class Workers implements Engine {
     onDelta?: OnDelta,
   ): Promise<InferenceResponse> {
     if (this.#workers.length === 0 && this.#coming > 0) await this.#changed(signal);
-    const [first, ...others] = this.#workers;
-    if (first === undefined) throw new SluiceError("WORKERS_MISSING");
-    const worker = others.reduce(
-      (best, each) => (roomOf(each) > roomOf(best) ? each : best),
-      first,
-    );
+    const worker = this.#workerFor(request);
+    if (worker === undefined) throw new SluiceError("WORKERS_MISSING");
     worker.inFlight++;
     try {
       return await worker.engine.infer(request, signal, onDelta);
@@ -111,6 +111,13 @@ export class Workers implements Engine {
     this.#isClosed = true;
     await this.#changing;
     await Promise.all(this.#workers.map(({ engine }) => engine.close()));
+  }
+
+  #workerFor({ messages }: InferenceRequest): ModelWorker | undefined {
+    const workers = this.#workers;
+    if (workers.length < 2) return workers[0];
+    if (messages && this.#affinity) return this.#affinity.choose(messages, workers);
+    return mostRoom(workers);
   }
 
   /** Waits for the changes under way, or for the end of a request. */
@@ -145,13 +152,18 @@ export class Workers implements Engine {
 
   async #load(place: number): Promise<ModelWorker> {
     const engine = await this.#start(place);
-    return { place, startedMs: this.#clock.now(), engine, inFlight: 0 };
+    const startedMs = this.#clock.now();
+    // It may grow while the engine works.
+    return {
+      ...{ place, startedMs, engine, inFlight: 0 },
+      get concurrency() {
+        return concurrencyOf(engine);
+      },
+    };
   }
 }
 
 const concurrencyOf = ({ concurrency, capacity }: Engine) => concurrency ?? capacity;
-
-const roomOf = ({ engine, inFlight }: ModelWorker) => concurrencyOf(engine) - inFlight;
 
 async function closeWhenIdle(worker: ModelWorker): Promise<void> {
   if (worker.inFlight > 0) {

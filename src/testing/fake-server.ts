@@ -85,9 +85,9 @@ export interface FakeServer {
 
 /**
  * Starts a stand-in for an OpenAI-compatible server on 127.0.0.1, for tests and benchmarks:
- * `POST …/chat/completions`, `…/completions`, `…/embeddings` and `…/audio/transcriptions` with
- * answers and usage that follow from the request, and any fault that `behave` names. An answer to a
- * request with `stream: true` comes as events, word by word.
+ * `POST …/chat/completions`, `…/completions`, `…/embeddings`, `…/audio/transcriptions` and
+ * `…/audio/translations` with answers and usage that follow from the request, and any fault that
+ * `behave` names. An answer to a request with `stream: true` comes as events, word by word.
  *
  * @example
  * const server = await startFakeServer({
@@ -171,7 +171,9 @@ function received(
 }
 
 function routed({ method, path, json }: ReceivedRequest): ServerBehaviour {
-  const known = /\/(completions|embeddings|audio\/transcriptions)(\?|$)/.exec(path)?.[1];
+  const known = /\/(completions|embeddings|audio\/(?:transcriptions|translations))(\?|$)/.exec(
+    path,
+  )?.[1];
   if (method !== "POST" || known === undefined) {
     return { kind: "status", status: 404, body: { detail: "Not Found" } };
   }
@@ -304,9 +306,7 @@ const words = ["north", "east", "south", "west", "above", "below", "near", "far"
 function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: "answer" }): Json {
   const json = request.json ?? {};
   if (request.path.includes("/embeddings")) return vectorsBody(json);
-  if (request.path.includes("/transcriptions")) {
-    return { text: answer.text ?? `heard ${fileOf(request.body)}` };
-  }
+  if (request.path.includes("/audio/")) return transcriptBody(request, answer);
   const isChat = request.path.includes("/chat/");
   const limit = Number(json.max_completion_tokens ?? json.max_tokens ?? 16);
   let completionTokens = 0;
@@ -346,6 +346,22 @@ function unstreamed({ body, json }: ReceivedRequest): string {
   if (json?.stream !== true) return body;
   const { stream: _, stream_options: _options, ...rest } = json;
   return JSON.stringify(rest);
+}
+
+/** The words of the file, each of which takes half a second where times are asked for. */
+function transcriptBody({ path, body }: ReceivedRequest, answer: { text?: string }): Json {
+  const text = answer.text ?? `heard ${fileOf(body)}`;
+  if (!body.includes("\r\n\r\nverbose_json\r\n")) return { text };
+  const asksFor = (times: string) => body.includes(`\r\n\r\n${times}\r\n`);
+  const words = text.split(" ").map((word, at) => ({ word, start: at / 2, end: (at + 1) / 2 }));
+  const duration = words.length / 2;
+  const segment = { id: 0, seek: 0, start: 0, end: duration, text: ` ${text}`, tokens: [1] };
+  return {
+    task: path.includes("/translations") ? "translate" : "transcribe",
+    ...{ language: "english", duration, text },
+    ...((asksFor("segment") || !asksFor("word")) && { segments: [segment] }),
+    ...(asksFor("word") && { words }),
+  };
 }
 
 /** What a form has as its file. */

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import {
   assignedDevices,
   assignedEnvironment,
+  deviceUse,
   driverFacts,
   findDevice,
   listDevices,
@@ -49,6 +50,21 @@ describe("listDevices", () => {
       devices: [],
       problem: "nvidia-smi: no reply within 10 s",
     });
+  });
+});
+
+describe("deviceUse", () => {
+  it("reads how much of each GPU is used, and leaves out what one does not tell", async () => {
+    const lines = ["0, 1024, 46068, 37", "1, [N/A], [N/A], 100", "No devices were found"];
+    expect(await deviceUse({ PATH: standInDriver(threeGpus, 0, [], lines) })).toEqual([
+      { id: "0", usedBytes: 2 ** 30, totalBytes: 46_068 * 2 ** 20, utilization: 0.37 },
+      { id: "1", usedBytes: undefined, totalBytes: undefined, utilization: 1 },
+    ]);
+  });
+
+  it("is empty if the driver fails, and undefined without one", async () => {
+    expect(await deviceUse({ PATH: standInDriver(threeGpus, 9) })).toEqual([]);
+    expect(await deviceUse({ PATH: "/nowhere" })).toBeUndefined();
   });
 });
 

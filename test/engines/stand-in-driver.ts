@@ -14,21 +14,27 @@ export const threeGpus = [
  * A `nvidia-smi` that says these lines, in a folder for the `PATH`. Anything but the listing of the
  * columns that it stands in for it refuses, as the real one does with what it does not know.
  *
+ * @param use lines of the use of each GPU; none: these columns are refused.
  * @param driver lines of driver version and compute capability; none: these columns are refused.
  */
 export function standInDriver(
   lines: readonly string[],
   exitCode = 0,
   driver: readonly string[] = [],
+  use: readonly string[] = [],
 ): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-driver-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const asked = "--query-gpu=index,uuid,name,memory.total --format=csv,noheader";
+  const askedUse =
+    "--query-gpu=index,memory.used,memory.total,utilization.gpu --format=csv,noheader,nounits";
   const askedDriver = "--query-gpu=driver_version,compute_cap --format=csv,noheader";
   const script = [
     "#!/bin/sh",
     ...driver.map((line) => `[ "$*" = "${askedDriver}" ] && echo "${line}"`),
     ...(driver.length > 0 ? [`[ "$*" = "${askedDriver}" ] && exit 0`] : []),
+    ...use.map((line) => `[ "$*" = "${askedUse}" ] && echo "${line}"`),
+    ...(use.length > 0 ? [`[ "$*" = "${askedUse}" ] && exit 0`] : []),
     `[ "$*" = "${asked}" ] || { echo "not a valid field to query"; exit 2; }`,
     ...lines.map((line) => `echo "${line}"`),
     `exit ${exitCode}`,

@@ -19,6 +19,8 @@ import {
   probe,
   refused,
   reply,
+  talkingHandler,
+  talkingPredictor,
   translator,
 } from "./torchserve-place.ts";
 
@@ -141,6 +143,10 @@ describe("archives and models", () => {
     place.write("probe.py", probe);
     place.write("predict.ts", "export const predict = (batch) => batch.map(({ row }) => row);\n");
     place.write("model-config.yaml", "minWorkers: 2\nbatchSize: 8\nown: { key: [1.5] }\n");
+    place.write("talk.ts", talkingHandler);
+    place.write("taken.ts", talkingPredictor);
+    await place.archive("talk", "talk.ts");
+    await place.archive("taken", "taken.ts");
     await place.archive("twice", "handler.ts", "--version", "3");
     await place.archive("seen", "probe.py", "--config-file", "model-config.yaml");
     const archive = readFileSync(join(place.folder, "store/twice.mar"));
@@ -202,6 +208,24 @@ describe("archives and models", () => {
     expect(await send("/predictions/twice/3", { n: -1 })).toContain("Prediction failed");
   });
 
+  it("tell handlers in TypeScript headers, and take what they say of replies", async () => {
+    const at = place.addresses.inference!;
+    const talk = (path: string, ...headers: string[]) =>
+      ask(at, `POST ${path}`, "{}", [asJson, secret, ...headers]);
+    const said = await talk("/predictions/talk", "x-say: a;b");
+    expect(said).toMatch(/^HTTP\/1\.1 201 Made\r\n/);
+    expect(said).toMatch(/\r\ncontent-type: text\/csv\r\nx-said: a;b\r\n/);
+    expect(bodyOf(said)).toBe("a;b");
+    const json = await talk("/predictions/talk", "X-SAY: json");
+    expect(json).toContain(`x-request-id: ${JSON.parse(bodyOf(json)).id}\r\n`);
+    const silent = await talk("/predictions/talk/1.0/some/path");
+    expect(silent).toMatch(/^HTTP\/1\.1 200 /);
+    expect(bodyOf(silent)).toBe("some/path");
+    const taken = await talk("/explanations/taken");
+    expect(taken).toMatch(/^HTTP\/1\.1 202 Taken\r\n/);
+    expect(JSON.parse(bodyOf(taken))).toEqual({ row: {}, explain: "True" });
+  });
+
   it("give a handler its context and the archive's YAML", async () => {
     const seen = JSON.parse(bodyOf(await send("/predictions/seen", { context: 1 })));
     const yaml = { minWorkers: 2, batchSize: 8, own: { key: [1.5] } };
@@ -221,7 +245,7 @@ describe("archives and models", () => {
     });
     const { models } = JSON.parse(bodyOf(await manage("GET /models")));
     const names = models.map(({ modelName }: { modelName: string }) => modelName);
-    expect(names).toEqual(["en", "ko", "m2m", "seen", "twice"]);
+    expect(names).toEqual(["en", "ko", "m2m", "seen", "taken", "talk", "twice"]);
   });
 
   it("come from web addresses that are allowed, and no others", async () => {

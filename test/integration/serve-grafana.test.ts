@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { expect, it } from "vitest";
+import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { root } from "../meta/source-tree.ts";
 import { serveFolder, startServe } from "./served.ts";
 import { clientOf } from "./served-batches.ts";
@@ -43,9 +44,12 @@ function documented(): Map<string, string[]> {
 const family = (name: string) => name.replace(/_bucket$/, "");
 
 it("the dashboard shows every figure of the documentation, and no other", async () => {
-  const server = await startServe(serveFolder(), {
-    models: { m: { engine: "fake", latencyMs: 50 } },
-  });
+  const driver = standInDriver(threeGpus, 0, [], ["0, 1024, 46068, 37", "1, 0, 46068, 0"]);
+  const server = await startServe(
+    serveFolder(),
+    { models: { m: { engine: "fake", latencyMs: 50 } } },
+    { PATH: `${driver}${delimiter}${process.env.PATH}` },
+  );
   const chats = clientOf(server).chat.completions;
   const asked = { model: "m", messages: [{ role: "user" as const, content: "Tell me of rivers" }] };
   await chats.create(asked);
@@ -61,6 +65,7 @@ it("the dashboard shows every figure of the documentation, and no other", async 
     return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   };
   await expect.poll(samplesNow).toContainEqual(expect.stringContaining("sluice_errors_total{"));
+  await expect.poll(samplesNow).toContain('sluice_gpu_utilization{device="0"} 0.37');
   const samples = await samplesNow();
 
   const shown = exprs.flatMap((expr) => {

@@ -1,11 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import OpenAI from "openai";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { ServeInput } from "../../src/serve/options.ts";
 import { sluiceProgram } from "../sluice-program.ts";
@@ -336,5 +336,32 @@ describe("sluice serve, against clients that mean no good", () => {
     expect((await waiting).status).toBe(503);
     expect((await working).choices).toHaveLength(1);
     expect(await code).toBe(0);
+  });
+
+  it("has its data directory alone, until it ends or is killed", async () => {
+    const folder = serveFolder();
+    const first = await startServe(folder, { models: fake() });
+    const second = () => startServe(folder, { models: fake() });
+    await expect(second()).rejects.toThrow(
+      `a server of this folder is running already: process ${first.pid} on `,
+    );
+    expect((await clientOf(first).models.list()).data).toHaveLength(1);
+    await first.end("SIGKILL");
+    const startMs = performance.now();
+    const next = await second();
+    // As long as any start; the heartbeat of another machine would be watched for 10 s.
+    expect(performance.now() - startMs).toBeLessThan(10_000);
+    const servers = join(folder, "sluice-data", "servers");
+    expect(readdirSync(servers).sort()).toEqual(["000002.heartbeat", "000002.json"]);
+    expect(await next.end("SIGTERM")).toBe(0);
+
+    // Another machine takes over from one that was paused for too long: the first must end.
+    const last = await second();
+    const record = JSON.parse(readFileSync(join(servers, "000003.json"), "utf8")) as object;
+    const other = { ...record, number: 4, id: "other", host: "elsewhere", pid: 1 };
+    writeFileSync(join(servers, "000004.json"), JSON.stringify(other));
+    await vi.waitFor(() => expect(last.log()).toContain("process 1 on elsewhere"), 20_000);
+    expect(await last.end("SIGCONT")).toBe(64);
+    await expect(fetch(last.baseUrl)).rejects.toThrow("fetch failed");
   });
 });

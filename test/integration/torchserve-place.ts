@@ -86,6 +86,28 @@ export function handle(requests: { body: { n: number } }[]) {
 }
 `;
 
+/** A handler that answers by the headers of its requests. */
+export const talkingHandler = `
+export function handle(requests, context) {
+  return requests.map((_, idx) => {
+    const said = context.get_request_header(idx, "X-Say");
+    if (said === undefined) return context.get_all_request_header(idx)["url_path"] ?? "nothing";
+    context.set_response_status(201, "Made", idx);
+    context.set_response_content_type(idx, "text/csv");
+    context.set_response_header(idx, "x-said", said);
+    return said === "json" ? { id: context.get_request_id(idx) } : said;
+  });
+}
+`;
+
+/** The same by a predictor. */
+export const talkingPredictor = `
+export function predict(batch, { requests }) {
+  requests.set_all_response_status(202, "Taken");
+  return batch.map(({ row }, idx) => ({ row, explain: requests.get_request_header(idx, "explain") }));
+}
+`;
+
 const run = promisify(execFile);
 
 /** A folder with a model store and a server. */

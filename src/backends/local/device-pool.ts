@@ -22,6 +22,11 @@ export interface DeviceGroups {
   notices: string[];
 }
 
+/** What decides which GPUs a worker gets. */
+export interface DeviceUser extends Pick<JobSpec, "model" | "env"> {
+  workers: Pick<JobSpec["workers"], "gpu">;
+}
+
 /** Gives each worker of this machine GPUs of its own. The machine is examined once. */
 export class DevicePool {
   readonly #environment: Environment;
@@ -33,7 +38,7 @@ export class DevicePool {
   }
 
   /** @throws SluiceError as `groupDevices`. */
-  async groupsFor(job: JobSpec): Promise<DeviceGroups> {
+  async groupsFor(job: DeviceUser): Promise<DeviceGroups> {
     const { gpu } = job.workers;
     if (describeEngine(job.model).devices?.(job.model) === undefined) {
       const notice = `workers.gpu: ${gpu} is not used: the model computes on no GPU of this machine`;
@@ -52,7 +57,7 @@ export class DevicePool {
    *
    * @param index number of the worker on this machine, from 0.
    */
-  async environmentFor(job: JobSpec, index: number): Promise<Record<string, string>> {
+  async environmentFor(job: DeviceUser, index: number): Promise<Record<string, string>> {
     const { groups } = await this.groupsFor(job);
     if (groups.length === 0) return {};
     const own = groups[index % groups.length]!;
@@ -67,7 +72,7 @@ export class DevicePool {
  * @throws SluiceError `JOB_INVALID` if `model.devices` names none of them, or if a worker's devices
  *   lack `mainGpu`.
  */
-export function groupDevices(job: JobSpec, shown: readonly Device[]): DeviceGroups {
+export function groupDevices(job: DeviceUser, shown: readonly Device[]): DeviceGroups {
   const asked = describeEngine(job.model).devices?.(job.model) ?? {};
   const { gpu } = job.workers;
   const notices: string[] = [];

@@ -8,6 +8,7 @@ import type { Backend } from "../../run/dispatch/backend.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { RunWorkerOptions } from "../../run/worker/run-worker.ts";
 import type { BackendContext, OpenBackend } from "../context.ts";
+import type { DevicePool } from "./device-pool.ts";
 import { engineSteps } from "./engine-steps.ts";
 import type { LocalBackendOptions, Machine } from "./local.ts";
 import { WorkerStarter } from "./worker-starter.ts";
@@ -17,6 +18,17 @@ import { WorkerStarter } from "./worker-starter.ts";
 
 /** The environment of workers. */
 export { workerEnvironment } from "./worker-process.ts";
+
+/** The GPUs of this machine, as workers get them. */
+export async function deviceShares(
+  environment: BackendContext["environment"],
+): Promise<DeviceShares> {
+  const { DevicePool } = await import("./device-pool.ts");
+  return new DevicePool(environment);
+}
+
+/** Gives each worker of this machine GPUs of its own. */
+export type DeviceShares = Pick<DevicePool, "environmentFor">;
 
 /** The facts of this machine. */
 export function thisMachine(): Required<Machine> {

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
+import { deviceShares, thisMachine } from "../../backends/registry.ts";
 import { prepareEngine } from "../../engines/prepare-engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
@@ -84,8 +85,14 @@ async function serveHere(flags: ServeCommandFlags, io: CliIo): Promise<void> {
       const time = new Date(io.clock.now()).toISOString();
       io.stderr.write(`${JSON.stringify({ time, ...facts })}\n`);
     };
-    const { openStorage } = runDependencies(io, logger);
-    const context = { ...engineContext(io, logger), logAccess, openStorage };
+    const { openStorage, processes } = runDependencies(io, logger);
+    const context = {
+      ...{ ...engineContext(io, logger), logAccess, openStorage, processes },
+      resources: {
+        cores: thisMachine().cores,
+        devices: await deviceShares(io.environment),
+      },
+    };
     const server = await startServer(options, context);
     let withdraw: (() => Promise<void>) | undefined;
     try {
@@ -93,10 +100,12 @@ async function serveHere(flags: ServeCommandFlags, io: CliIo): Promise<void> {
         withdraw = await (await import("../background-server.ts")).announce(server.addresses, io);
       }
       await write(io, readyText(server.addresses, options, flags.json === true));
+      const ended = AbortSignal.any([signal, server.lost]);
       await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        signal.addEventListener("abort", () => resolve(), { once: true });
+        if (ended.aborted) resolve();
+        ended.addEventListener("abort", () => resolve(), { once: true });
       });
+      server.lost.throwIfAborted();
     } finally {
       await server.close();
       await withdraw?.();

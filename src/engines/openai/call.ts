@@ -2,7 +2,7 @@ import type { Usage } from "../../foundation/inference.ts";
 import type { HttpReply, ReplySink, RequestBody } from "./transport.ts";
 
 /** The kinds of a server's answers. */
-export type Form = "chat" | "completion" | "embedding" | "transcription";
+export type Form = "chat" | "completion" | "embedding" | "transcription" | "translation";
 
 /** One HTTP request with its context, for any endpoint. */
 export interface Call<T extends { usage: Usage }> {
@@ -11,6 +11,8 @@ export interface Call<T extends { usage: Usage }> {
   tokens: number;
   /** Key of its prefix: it should go to the endpoint of earlier requests with that key. */
   key?: number | undefined;
+  /** Where the server has no such path, this request alone fails. Default false. */
+  mayLackPath?: boolean;
   /** A sink for one try, if the caller wants the answer in parts. */
   sink?(): ReplySink | undefined;
   /** Part of the answer was reported: the request cannot be repeated. */

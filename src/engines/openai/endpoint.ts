@@ -1,6 +1,7 @@
 import type { SecureContext } from "node:tls";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { textHash } from "../../foundation/hashing.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { AbortWatch } from "../abort-watch.ts";
@@ -12,7 +13,7 @@ import { FailureReader } from "./failures.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { type Admission, type AdmissionEnd, openPace, type Pace } from "./pace/pace.ts";
 import type { ReplyMemory } from "./reply-memory.ts";
-import { type RoutedEndpoint, textHash } from "./routing/router.ts";
+import type { RoutedEndpoint } from "./routing/router.ts";
 import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
@@ -170,7 +171,7 @@ export class Endpoint implements RoutedEndpoint {
       .then(
         (reply) => {
           const isGood = reply.status >= 200 && reply.status < 300;
-          return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease);
+          return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease, call);
         },
         (error: unknown) => {
           if (error instanceof TransportError) return this.#lost(error, lease);
@@ -210,9 +211,13 @@ export class Endpoint implements RoutedEndpoint {
     return { of: "answer", value };
   }
 
-  #refused(reply: HttpReply, lease: Lease): Outcome<never> {
+  #refused(
+    reply: HttpReply,
+    lease: Lease,
+    { mayLackPath = false }: Pick<Call<never>, "mayLackPath">,
+  ): Outcome<never> {
     const { status, headers } = reply;
-    const failure = this.#failures.ofStatus(reply);
+    const failure = this.#failures.ofStatus(reply, mayLackPath);
     if (failure.of === "request") {
       const end: AdmissionEnd =
         status >= 500 ? { outcome: "failed" } : { outcome: "answered", ...nothingPaid, headers };
@@ -303,6 +308,7 @@ function pathsOn(root: string, query: string): Readonly<Record<Form, string>> {
     completion: `${root}/completions${query}`,
     embedding: `${root}/embeddings${query}`,
     transcription: `${root}/audio/transcriptions${query}`,
+    translation: `${root}/audio/translations${query}`,
   };
 }
 

@@ -93,8 +93,12 @@ export class FailureReader {
     }
   }
 
-  /** The error for a reply with a status other than 2xx. */
-  ofStatus(reply: HttpReply): Failure {
+  /**
+   * The error for a reply with a status other than 2xx.
+   *
+   * @param mayLackPath a path that the server lacks is a fault of the request alone.
+   */
+  ofStatus(reply: HttpReply, mayLackPath = false): Failure {
     const { status } = reply;
     const said = this.redact(messageOf(reply.text));
     const message = said === "" ? `status ${status}` : `status ${status}: ${said}`;
@@ -110,7 +114,8 @@ export class FailureReader {
       return { of: "endpoint", failure: { message, retryAfterMs: pauseMs } };
     }
     if (status === 407) return request("ENDPOINT_UNUSABLE", message, { hint: proxyHint });
-    const code = codeOf(status, reply.text);
+    const found = codeOf(status, reply.text);
+    const code = mayLackPath && found === "ENDPOINT_PATH_UNKNOWN" ? "REQUEST_REFUSED" : found;
     const retryAfterMs = demanded(limits.maxRetryAfterMs);
     return request(code, message, { hint: hints[code], retryAfterMs });
   }

@@ -10,6 +10,8 @@ import type { Call } from "./call.ts";
 import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
 import type { HttpReply, StreamedBody } from "./transport.ts";
 
+type Field = [name: string, value: Json];
+
 /** An engine's answer without its time. */
 type Transcribed = Omit<InferenceResponse, "seconds">;
 
@@ -22,16 +24,30 @@ type Transcribed = Omit<InferenceResponse, "seconds">;
  * @throws SluiceError `FILE_UNREADABLE` if the file is missing or too large.
  */
 export async function transcriptionCall(
-  { file = "", parameters }: InferenceRequest,
+  { file = "", parameters, transcription: given }: InferenceRequest,
   fields: JsonObject,
   random: Random,
 ): Promise<Call<Transcribed>> {
   const { temperature, explicit = [] } = parameters;
-  const asked: JsonObject = explicit.includes("temperature") ? { temperature } : {};
+  const { translate = false, language, prompt, times } = given ?? {};
+  const asked: JsonObject = {
+    response_format: times ? "verbose_json" : "json",
+    ...(language !== undefined && { language }),
+    ...(prompt !== undefined && { prompt }),
+    ...(explicit.includes("temperature") && { temperature }),
+  };
+  // A client sends each of a list's values under the same name.
+  const granularities = (translate ? [] : (times ?? [])).map(
+    (each): Field => ["timestamp_granularities[]", each],
+  );
   const drawn = Array.from({ length: 4 }, () => randomInteger(random, 2 ** 32).toString(36));
-  const all = { ...fields, response_format: "json", ...asked };
+  const all = [...Object.entries({ ...fields, ...asked }), ...granularities];
   const body = formOf(all, file, await sizeOf(file), `sluice-${drawn.join("")}`);
-  return { form: "transcription", tokens: 0, body: () => body, read: readTranscript };
+  return {
+    ...{ form: translate ? "translation" : "transcription", tokens: 0, body: () => body },
+    mayLackPath: given !== undefined,
+    read: (reply, redact) => readTranscript(reply, redact, times !== undefined),
+  };
 }
 
 async function sizeOf(file: string): Promise<number> {
@@ -45,14 +61,14 @@ async function sizeOf(file: string): Promise<number> {
 }
 
 function formOf(
-  fields: JsonObject,
+  fields: readonly Field[],
   file: string,
   fileBytes: number,
   boundary: string,
 ): StreamedBody {
   const part = (facts: string, rest: string) =>
     `--${boundary}\r\ncontent-disposition: form-data; ${facts}\r\n${rest}`;
-  const parts = Object.entries(fields).map(([name, value]) =>
+  const parts = fields.map(([name, value]) =>
     part(`name="${quoted(name)}"`, `\r\n${textOf(value)}\r\n`),
   );
   const named = `name="file"; filename="${quoted(basename(file))}"`;
@@ -78,12 +94,21 @@ function textOf(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-function readTranscript(reply: HttpReply, redact: (text: string) => string): Transcribed {
-  const { text, usage } = parseReply(reply, redact);
+function readTranscript(
+  reply: HttpReply,
+  redact: (text: string) => string,
+  isTimed: boolean,
+): Transcribed {
+  const body = parseReply(reply, redact);
+  const { text, usage, segments, words } = body;
   if (typeof text !== "string") throw malformed(`text is ${kindOf(text)}`);
   const { promptTokens, completionTokens } = tokensOf(usage);
+  if (isTimed && !Array.isArray(segments) && !Array.isArray(words)) {
+    throw malformed("it has neither segments nor words");
+  }
+  const value = isTimed ? { value: body } : {};
   return {
-    answers: [{ text, finishReason: "stop", tokens: completionTokens }],
+    answers: [{ text, ...value, finishReason: "stop", tokens: completionTokens }],
     usage: { promptTokens, cachedTokens: 0, completionTokens },
   };
 }

@@ -11,6 +11,7 @@ import { miscounted } from "../batching/miscounted.ts";
 import { isOutOfMemory } from "../batching/out-of-memory.ts";
 import type { BatchReply, HostedEngine } from "../host/protocol.ts";
 import { explained } from "../user-module.ts";
+import { archivePredictor } from "./archive-predictor.ts";
 import { loadPredictorModule } from "./load-module.ts";
 import type { Predictor, PredictorContext, PredictorItem } from "./predictor.ts";
 
@@ -34,7 +35,8 @@ export interface HostedPredictorOptions {
 export async function openHostedPredictor(options: Json): Promise<HostedEngine> {
   const given = options as unknown as HostedPredictorOptions;
   await assertUnchanged(given);
-  const predictor = await loadPredictorModule(given.module, given.export);
+  const found = await loadPredictorModule(given.module, given.export);
+  const predictor = given.context.options.manifest === undefined ? found : archivePredictor(found);
   await load(predictor, given);
   return new HostedPredictor(predictor, given);
 }

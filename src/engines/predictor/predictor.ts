@@ -47,10 +47,27 @@ export interface PredictorContext<Options = JsonObject> {
   maxBatchRows: number;
 }
 
+/**
+ * The requests of a batch over HTTP, and what its replies say beside their bodies. Requests are
+ * numbered in the order of the batch.
+ */
+export interface HandlerCalls {
+  get_request_id(idx?: number): string | undefined;
+  /** A header by its name as it was sent, else in any case. */
+  get_request_header(idx: number, key: string): string | undefined;
+  get_all_request_header(idx: number): Readonly<Record<string, string>>;
+  set_response_content_type(idx: number, value: string): void;
+  set_response_header(idx: number, key: string, value: string): void;
+  set_response_status(code?: number, phrase?: string, idx?: number): void;
+  set_all_response_status(code?: number, phrase?: string): void;
+}
+
 /** The context of a batch in work. */
 export interface BatchCall {
   /** Aborted when none of the batch is needed any more. */
   signal: AbortSignal;
+  /** The batch's HTTP requests, if the module comes from an archive of `sluice serve`. */
+  requests?: HandlerCalls;
 }
 
 /**

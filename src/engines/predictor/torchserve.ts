@@ -1,9 +1,12 @@
 import type { ExactJson } from "../../foundation/exact-json.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
-import type { Predictor, PredictorContext, PredictorItem } from "./predictor.ts";
+import type { HandlerCalls, Predictor, PredictorContext, PredictorItem } from "./predictor.ts";
 
-/** The context of a TorchServe handler, as far as it exists here. */
-export interface HandlerContext {
+/**
+ * The context of a TorchServe handler, as far as it exists here. The calls about requests and
+ * replies are there while a batch of an archive is computed.
+ */
+export interface HandlerContext extends Partial<HandlerCalls> {
   /** Of a handler in an archive, its whole manifest. */
   manifest: { model: { modelName: string } };
   /** The YAML of an archive. */
@@ -44,14 +47,15 @@ export interface TorchServeHandler {
 
 /** A handler with TorchServe's life cycle, as a predictor. */
 export function handlerPredictor(handler: TorchServeHandler): Predictor {
-  let context: HandlerContext;
+  let loaded: HandlerContext;
   return {
-    async load(loaded) {
-      context = handlerContext(loaded);
-      await handler.initialize?.(context);
+    async load(context) {
+      loaded = handlerContext(context);
+      await handler.initialize?.(loaded);
     },
-    async predict(batch) {
+    async predict(batch, { requests: calls }) {
       const requests = batch.map(requestOf);
+      const context = { ...loaded, ...calls };
       if (handler.handle) return (await handler.handle(requests, context)) as never;
       let passed: unknown = requests;
       for (const step of ["preprocess", "inference", "postprocess"] as const) {

@@ -119,9 +119,15 @@ interface Loads<Loaded> {
 /** Transcribes the samples of one recording. */
 export interface SpeechPipeline {
   (samples: Float32Array, options: Record<string, unknown>): Promise<SpeechResult>;
-  readonly model: Model;
+  readonly model: Pick<Model, "config"> & { readonly generation_config: WhisperConfig };
   readonly processor: { feature_extractor: { config: { sampling_rate?: number } } };
   dispose(): Promise<unknown>;
+}
+
+/** What of a Whisper's settings tells its languages. */
+interface WhisperConfig {
+  is_multilingual?: boolean;
+  lang_to_id?: Record<string, number>;
 }
 
 export interface SpeechResult {

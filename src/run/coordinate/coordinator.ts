@@ -1,33 +1,28 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import { type Clock, sleep } from "../../foundation/clock.ts";
-import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import type { Clock } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { cancelPrefix, coordinatorPaths, coordinatorPrefix } from "../directory/layout.ts";
-import { createOnce, readJson, recordBytes } from "../directory/records.ts";
+import { cancelPrefix, coordinatorPrefix } from "../directory/layout.ts";
+import { createOnce, readJson } from "../directory/records.ts";
 import { assertStands } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
 import { assertBegunSo } from "../plan/probe.ts";
-import type { Processes, ProcessIdentity } from "./processes.ts";
+import {
+  type Heartbeat,
+  type LeaderRecord,
+  Leadership,
+  type LeadershipOptions,
+  leaderIn,
+} from "./leadership.ts";
+import type { Processes } from "./processes.ts";
 
 /** The record of a coordinator. The one with the highest number leads the run. */
-export interface CoordinatorRecord extends ProcessIdentity {
-  number: number;
-  /** Unique, so that a record identifies its writer. */
-  id: string;
+export interface CoordinatorRecord extends LeaderRecord {
   /** The job with the present settings; limits and endpoints may differ from the plan's. */
   job: JobSpec;
   /** The model as the job names it, before its limits were divided among workers. */
   ownModel?: JobSpec["model"];
-}
-
-interface Heartbeat {
-  beat: number;
-  /** When it began to lead (ISO 8601), and for how long; absent in older versions. */
-  startedAt?: string;
-  seconds?: number;
-  /** True if the coordinator ended by itself. */
-  ended: boolean;
 }
 
 export interface CoordinatorOptions {
@@ -70,23 +65,20 @@ const removalsAtOnce = 32;
 export class Coordinator {
   readonly record: CoordinatorRecord;
   readonly #options: CoordinatorOptions;
+  readonly #leadership: Leadership<CoordinatorRecord>;
   readonly #cancelsBefore: number;
-  readonly #startedAt: number;
-  readonly #startedMs: number;
   readonly #stop = new AbortController();
   readonly #hurry = new AbortController();
-  #beat = 0;
-  #cancelTimer: (() => void) | undefined;
-  #beating: Promise<void> = Promise.resolve();
-  #isSilent = false;
-  #hasEnded = false;
 
-  private constructor(record: CoordinatorRecord, options: CoordinatorOptions, cancels: number) {
-    this.record = record;
+  private constructor(
+    leadership: Leadership<CoordinatorRecord>,
+    options: CoordinatorOptions,
+    cancels: number,
+  ) {
+    this.record = leadership.record;
+    this.#leadership = leadership;
     this.#options = options;
     this.#cancelsBefore = cancels;
-    this.#startedAt = options.clock.now();
-    this.#startedMs = options.clock.monotonic();
   }
 
   /**
@@ -97,29 +89,24 @@ export class Coordinator {
    *   is not used as the job says.
    */
   static async lead(options: CoordinatorOptions): Promise<Coordinator> {
-    const { storage, processes } = options;
-    assertBegunSo(storage, options.job);
-    for (;;) {
-      const standing = await leadingCoordinator(storage);
-      if (standing && (await isLeading(standing, options))) {
-        const { host, pid } = standing;
-        throw new SluiceError("COORDINATOR_LIVES", `process ${pid} on ${host}`);
-      }
-      const number = (standing?.number ?? 0) + 1;
-      const { id, job, ownModel } = options;
-      const stored = { id, job: storedJob(job) };
-      const record = { number, ...processes.self(), ...stored, ...(ownModel && { ownModel }) };
-      const { record: file } = coordinatorPaths(number);
-      const { won } = await createOnce(storage, file, record, (it) => it.id);
-      if (!won) continue;
-      await assertStands(storage);
-      const cancels = await countCancels(storage);
-      const coordinator = new Coordinator(record, options, options.cancelsBefore ?? cancels);
-      await coordinator.#writeHeartbeat();
-      await coordinator.#obeyCancels(cancels);
-      coordinator.#scheduleBeat();
-      return coordinator;
-    }
+    const { storage, job, ownModel } = options;
+    assertBegunSo(storage, job);
+    const leadership = await Leadership.acquire<CoordinatorRecord>(
+      { ...options, prefix: coordinatorPrefix, errors: leaderErrors },
+      { job: storedJob(job), ...(ownModel && { ownModel }) },
+    );
+    await assertStands(storage);
+    const cancels = await countCancels(storage);
+    const coordinator = new Coordinator(leadership, options, options.cancelsBefore ?? cancels);
+    await leadership.writeHeartbeat();
+    await coordinator.#obeyCancels(cancels);
+    leadership.keep({
+      assertLeads: () => coordinator.assertLeads(),
+      // A canceled run keeps its leader until it has stopped: its workers are still writing.
+      onBeat: async () => coordinator.#obeyCancels(await countCancels(storage)),
+      onLost: (error) => coordinator.#stop.abort(error),
+    });
+    return coordinator;
   }
 
   /** Aborted once leadership is lost or the run was canceled; the reason is the SluiceError. */
@@ -129,9 +116,8 @@ export class Coordinator {
 
   /** @throws SluiceError `COORDINATOR_LOST` if another process leads now. */
   async assertLeads(): Promise<void> {
-    const leader = await leadingCoordinator(this.#options.storage);
-    if (leader?.id === this.record.id) return await assertStands(this.#options.storage);
-    throw new SluiceError("COORDINATOR_LOST", `process ${leader?.pid} on ${leader?.host}`);
+    await this.#leadership.assertLeads();
+    await assertStands(this.#options.storage);
   }
 
   /**
@@ -149,39 +135,13 @@ export class Coordinator {
   }
 
   /** Gives up the leadership, so that the next coordinator need not wait. */
-  async end(): Promise<void> {
-    await this.stopHeartbeat();
-    this.#hasEnded = true;
-    await this.#writeHeartbeat().catch(() => {});
+  end(): Promise<void> {
+    return this.#leadership.end();
   }
 
   /** Stops the heartbeat: for a process that removes the run with its record. */
-  async stopHeartbeat(): Promise<void> {
-    this.#isSilent = true;
-    this.#cancelTimer?.();
-    await this.#beating;
-  }
-
-  #scheduleBeat(): void {
-    if (this.#isSilent) return;
-    this.#cancelTimer = this.#options.clock.schedule(limits.heartbeatIntervalMs, () => {
-      this.#beating = this.#tick().then(
-        () => this.#scheduleBeat(),
-        (error: unknown) => {
-          const failure = asSluiceError(error);
-          if (failure.code === "COORDINATOR_LOST") this.#stop.abort(failure);
-          // A failed heartbeat is not the end: the next one may pass.
-          else this.#scheduleBeat();
-        },
-      );
-    });
-  }
-
-  async #tick(): Promise<void> {
-    await this.assertLeads();
-    // A canceled run keeps its leader until it has stopped: its workers are still writing.
-    await this.#writeHeartbeat();
-    await this.#obeyCancels(await countCancels(this.#options.storage));
+  stopHeartbeat(): Promise<void> {
+    return this.#leadership.stopHeartbeat();
   }
 
   async #obeyCancels(number: number): Promise<void> {
@@ -197,23 +157,23 @@ export class Coordinator {
       this.#hurry.abort();
     }
   }
+}
 
-  async #writeHeartbeat(): Promise<void> {
-    const { heartbeat } = coordinatorPaths(this.record.number);
-    const seconds = (this.#options.clock.monotonic() - this.#startedMs) / 1000;
-    const startedAt = new Date(this.#startedAt).toISOString();
-    const state: Heartbeat = { beat: ++this.#beat, startedAt, seconds, ended: this.#hasEnded };
-    await this.#options.storage.replace(heartbeat, recordBytes(state));
-  }
+const leaderErrors: LeadershipOptions["errors"] = {
+  lives: (leader) => leaderError("COORDINATOR_LIVES", leader),
+  lost: (leader) => leaderError("COORDINATOR_LOST", leader),
+};
+
+function leaderError(
+  code: "COORDINATOR_LIVES" | "COORDINATOR_LOST",
+  leader: LeaderRecord | undefined,
+): SluiceError {
+  return new SluiceError(code, `process ${leader?.pid} on ${leader?.host}`);
 }
 
 /** The coordinator with the highest number, dead or alive. */
-export async function leadingCoordinator(storage: Storage): Promise<CoordinatorRecord | undefined> {
-  let highest: string | undefined;
-  for await (const { path } of storage.list(coordinatorPrefix)) {
-    if (path.endsWith(".json")) highest = path;
-  }
-  return highest === undefined ? undefined : await readJson(storage, highest);
+export function leadingCoordinator(storage: Storage): Promise<CoordinatorRecord | undefined> {
+  return leaderIn(storage, coordinatorPrefix);
 }
 
 /** A period in which a coordinator led. */
@@ -284,23 +244,4 @@ export async function countCancels(storage: Storage): Promise<number> {
   let cancels = 0;
   for await (const _file of storage.list(cancelPrefix)) cancels++;
   return cancels;
-}
-
-/** False where the process that wrote the record has ended. */
-async function isLeading(record: CoordinatorRecord, options: CoordinatorOptions): Promise<boolean> {
-  const { storage, clock, processes, signal } = options;
-  const { heartbeat } = coordinatorPaths(record.number);
-  const first = await readJson<Heartbeat>(storage, heartbeat);
-  if (first?.ended) return false;
-  const seen = processes.look(record);
-  if (seen !== "elsewhere") return seen === "alive";
-  // Clocks of two machines are never compared: only whether the heartbeat moves, on our own clock.
-  const start = clock.monotonic();
-  while (clock.monotonic() - start < limits.coordinatorWatchMs) {
-    await sleep(clock, limits.heartbeatIntervalMs / 2, signal);
-    const now = await readJson<Heartbeat>(storage, heartbeat);
-    if (now?.ended) return false;
-    if (now?.beat !== first?.beat) return true;
-  }
-  return false;
 }

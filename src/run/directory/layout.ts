@@ -219,11 +219,13 @@ export function outputsPathOf(generation: number): string {
 
 /** Record of coordinator N, and the file that it keeps changing while it lives. */
 export function coordinatorPaths(number: number) {
+  return leaderPaths(coordinatorPrefix, number);
+}
+
+/** The same of leader N, whose records lie in the folder `prefix`. */
+export function leaderPaths(prefix: string, number: number) {
   const name = String(number).padStart(6, "0");
-  return {
-    record: `${coordinatorPrefix}${name}.json`,
-    heartbeat: `${coordinatorPrefix}${name}.heartbeat`,
-  };
+  return { record: `${prefix}${name}.json`, heartbeat: `${prefix}${name}.heartbeat` };
 }
 
 export const eventPrefix = "_sluice/events/";

@@ -5,18 +5,22 @@ import type { JsonObject } from "../../foundation/json.ts";
 import { unsentStatus } from "../batches/error-lines.ts";
 
 /** OpenAI's name of an error's kind, and its HTTP status. */
-type Kind = readonly [status: number, type: string, code?: string];
+export type Kind = readonly [status: number, type: string, code?: string];
 
 const invalid: Kind = [400, "invalid_request_error"];
 
 /** Errors that are the caller's, or the moment's; all others are the server's. */
-const kinds: Partial<Record<ErrorCode, Kind>> = {
+export const kinds: Partial<Record<ErrorCode, Kind>> = {
   REQUEST_INVALID: invalid,
   PARAMETER_INVALID: invalid,
   PARAMETER_MISSING: [400, "invalid_request_error", "missing_required_parameter"],
   PARAMETER_UNSUPPORTED: invalid,
   URL_UNSUPPORTED: invalid,
   UNSUPPORTED: invalid,
+  REQUEST_REFUSED: invalid,
+  AUDIO_INVALID: invalid,
+  LANGUAGE_UNKNOWN: invalid,
+  COLUMN_INVALID: invalid,
   ROW_KILLS_ENGINE: invalid,
   PROMPT_TOO_LONG: [400, "invalid_request_error", "context_length_exceeded"],
   BODY_TOO_LARGE: [413, "invalid_request_error", "request_too_large"],

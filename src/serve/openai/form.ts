@@ -1,4 +1,4 @@
-import multipart, { type MultipartFile } from "@fastify/multipart";
+import multipart, { type MultipartFile, type MultipartValue } from "@fastify/multipart";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
@@ -9,7 +9,11 @@ import { wrong } from "./failure.ts";
 export interface Form {
   filename?: string;
   fields: Map<string, string>;
+  /** Values of fields that may come several times, by names that end in `[]`. */
+  lists: Map<string, string[]>;
 }
+
+const maxFieldBytes = 4096;
 
 /** Where the bytes of a form's file go. */
 export interface FileTarget {
@@ -24,7 +28,7 @@ export interface FormLimits extends Pick<ServeLimits, "maxFileBytes" | "requestA
 export async function takeForms(scope: FastifyInstance, maxFileBytes: number): Promise<void> {
   await scope.register(multipart, {
     throwFileSizeLimit: false,
-    limits: { fileSize: maxFileBytes, files: 1, fields: 16, parts: 17, fieldSize: 4096 },
+    limits: { fileSize: maxFileBytes, files: 1, fields: 16, parts: 17, fieldSize: maxFieldBytes },
   });
 }
 
@@ -42,7 +46,7 @@ export async function readForm(
   if (!request.isMultipart()) {
     throw new SluiceError("REQUEST_INVALID", "a file is sent as multipart/form-data");
   }
-  const form: Form = { fields: new Map() };
+  const form: Form = { fields: new Map(), lists: new Map() };
   // A large file takes its time, but not without a byte.
   const wait = () => clock.schedule(requestArrivalTimeoutMs, () => request.raw.destroy());
   let cancel = wait();
@@ -53,7 +57,7 @@ export async function readForm(
   try {
     for await (const part of request.parts()) {
       if (part.type === "file") form.filename = await readFile(part, target, maxFileBytes);
-      else form.fields.set(part.fieldname, String(part.value));
+      else addField(form, part);
     }
     return form;
   } catch (error) {
@@ -62,6 +66,19 @@ export async function readForm(
   } finally {
     cancel();
   }
+}
+
+function addField(
+  { fields, lists }: Form,
+  { fieldname: name, value, valueTruncated: isCut }: MultipartValue,
+): void {
+  if (isCut) {
+    throw new SluiceError("BODY_TOO_LARGE", `a field may have ${maxFieldBytes} bytes`, {
+      field: name,
+    });
+  }
+  if (name.endsWith("[]")) lists.set(name, [...(lists.get(name) ?? []), String(value)]);
+  else fields.set(name, String(value));
 }
 
 async function readFile(

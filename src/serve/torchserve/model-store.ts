@@ -174,7 +174,7 @@ export class ModelStore {
       ...{ name: own, version: model.modelVersion, url, runtime: manifest.runtime },
       served: new ServedModel(own, workers, how, serving, this.#context),
       ...{ settings, queueSize, fields: {}, isLoadedAtStartup },
-      isHandler: manifest.runtime !== "node",
+      handler: manifest.runtime === "node" ? "node" : "python",
     };
   }
 

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { replyOf, requestRow } from "../../engines/handler-rows.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { Answer } from "../../foundation/inference.ts";
@@ -18,7 +19,7 @@ import {
   sendFailure,
   type TorchReply,
 } from "./replies.ts";
-import { handlerRow, type RequestBody, readBody, rowOf } from "./request-row.ts";
+import { handlerRow, headersOf, type RequestBody, readBody, rowOf } from "./request-row.ts";
 
 /** A path whose bodies name the model that answers them. */
 export interface BodyRoute {
@@ -183,17 +184,22 @@ async function predicted(
   request: FastifyRequest,
   { isExplained = false, urlPath, body: read, onTurn }: Asking,
 ): Promise<TorchReply> {
-  const { name, served, fields, isHandler } = registration;
+  const { name, served, fields, handler } = registration;
   const body = read ?? (await readBody(request));
   if (!served.workers.isThere) throw refusals.noWorker(name);
   const { caller, gone: signal } = request;
   const call = { caller, signal, onTurn, maxWaitMs: maxWaitMsOf(request) };
   try {
-    if (isHandler) {
+    if (handler !== undefined) {
       const explain = ["explain", isExplained ? "True" : "False"] as const;
       const path = urlPath === undefined ? [] : [["url_path", urlPath] as const];
-      const row = handlerRow(body, request, [explain, ...path]);
-      return handlerReply(await served.askRow(row, call));
+      const headers = headersOf(request, [explain, ...path]);
+      if (handler === "python") {
+        const row = handlerRow(body, request.id, headers);
+        return handlerReply(await served.askRow(row, call));
+      }
+      const row = requestRow({ ...rowOf(body), ...fields }, { id: request.id, headers });
+      return nodeReply(await served.askRow(row, call));
     }
     if (!served.takesRows) return await wordsReply(registration, rowOf(body), call);
     return valueReply(await served.askRow({ ...rowOf(body), ...fields }, call));
@@ -213,6 +219,14 @@ function namedFailure(error: SluiceError, model: string): unknown {
 function valueReply({ value, text }: Answer): TorchReply {
   const body = value === undefined ? text : pythonJson(value);
   return { status: 200, reason: "", body };
+}
+
+/** The reply of a handler for Node: its result, with what it said of the reply. */
+function nodeReply(answer: Answer): TorchReply {
+  const said = replyOf(answer.value);
+  if (said === undefined) return valueReply(answer);
+  const { result, facts } = said;
+  return { ...facts, body: typeof result === "string" ? result : pythonJson(result) };
 }
 
 /** The reply that a handler in Python wrote: see `python/sluice_handler.py`. */

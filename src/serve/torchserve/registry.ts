@@ -31,8 +31,8 @@ export interface Registration {
   readonly queueSize: number;
   /** Added to each row: for a name that shares a model with others. */
   readonly fields: JsonObject;
-  /** Whether it is a handler in Python, which gets rows with their headers, and sets its reply. */
-  readonly isHandler: boolean;
+  /** The language of an archive's handler, which sees the headers and sets its reply. */
+  readonly handler?: "python" | "node";
   readonly isLoadedAtStartup: boolean;
 }
 

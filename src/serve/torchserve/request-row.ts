@@ -49,22 +49,29 @@ export function rowOf(body: RequestBody): JsonObject {
     : { data: value };
 }
 
+/** The headers of a request as they were sent, and those that the server adds for handlers. */
+export function headersOf(
+  { raw: { rawHeaders } }: FastifyRequest,
+  added: readonly (readonly [string, string])[],
+): Record<string, string> {
+  const sent = rawHeaders.flatMap((name, at) =>
+    at % 2 === 0 ? [[name, rawHeaders[at + 1]!] as const] : [],
+  );
+  return Object.fromEntries([...sent, ...added]);
+}
+
 /** The row of a body for a handler in Python, with the headers that its context shows. */
 export function handlerRow(
   body: RequestBody,
-  { id, raw }: FastifyRequest,
-  added: readonly (readonly [string, string])[],
+  requestId: string,
+  headers: Record<string, string>,
 ): JsonObject {
   const input = "fields" in body ? body.fields : { body: inText(body) };
   const names = Object.keys(input);
   const inBytes = names.filter((name) => input[name] instanceof Uint8Array);
-  const { rawHeaders } = raw;
-  const sent = rawHeaders.flatMap((name, at) =>
-    at % 2 === 0 ? [[name, rawHeaders[at + 1]!] as const] : [],
-  );
   return {
-    requestId: id,
-    headers: Object.fromEntries([...sent, ...added]),
+    requestId,
+    headers,
     input: Object.fromEntries(names.map((name) => [name, withoutBytes(input[name]!)])),
     bytes: inBytes,
     json: "json" in body && body.json !== undefined ? ["body"] : [],

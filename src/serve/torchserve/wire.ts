@@ -84,7 +84,7 @@ export class TorchServeWire {
     };
     const common = {
       ...{ version: firstVersion, url, runtime: engine, served, settings },
-      ...{ queueSize: maxQueueSize, isHandler: false, isLoadedAtStartup: true },
+      ...{ queueSize: maxQueueSize, isLoadedAtStartup: true },
     };
     const field = `models.${served.name}`;
     asStarting(field, () => this.#registry.add({ ...common, name: served.name, fields: {} }));

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { systemProcesses } from "../../../src/api/process-table.ts";
 import { storageOpener } from "../../../src/data/storage/open.ts";
 import { entryCommand } from "../../../src/entry.ts";
 import { serveSchema } from "../../../src/serve/options.ts";
@@ -12,7 +13,9 @@ import { type Server, startServer } from "../../../src/serve/server.ts";
 import { engineContext } from "../../engines/engine-context.ts";
 
 const openStorage = storageOpener({ ...engineContext(), store: {}, spoolDirectory: tmpdir() });
-const context = { ...engineContext(), openStorage, logAccess() {} };
+const processes = systemProcesses(process.pid, process.platform);
+const resources = { cores: 1, devices: { environmentFor: async () => ({}) } };
+const context = { ...engineContext(), openStorage, processes, resources, logAccess() {} };
 
 type Body = NonNullable<RequestInit["body"]>;
 

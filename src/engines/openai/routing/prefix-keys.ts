@@ -1,5 +1,5 @@
+import { textHash } from "../../../foundation/hashing.ts";
 import { contentText, type InferenceRequest } from "../../../foundation/inference.ts";
-import { textHash } from "./router.ts";
 
 /** Common characters that send two requests to the same endpoint. */
 const keyChars = 512;

@@ -1,3 +1,4 @@
+import { boundOf } from "../../../foundation/bounded-load.ts";
 import { mix32 } from "../../../foundation/random.ts";
 
 /** The facts about one endpoint for routing. */
@@ -9,9 +10,6 @@ export interface RoutedEndpoint {
   /** Its requests in flight. */
   readonly inFlight: number;
 }
-
-/** For a key's sake, an endpoint may have this many times its share of all requests in flight. */
-export const loadBound = 1.25;
 
 /**
  * The endpoint with the lowest load for its weight, including one more request; the first of
@@ -34,9 +32,8 @@ export function leastLoaded<E extends RoutedEndpoint>(endpoints: Iterable<E>): E
  * its bound of the load. Keys are distributed by weight, and if an endpoint comes or goes, only its
  * own keys move.
  *
- * Sources: Thaler, Ravishankar, "Using name-based mappings to increase hit rates" (rendezvous
- * hashing), IEEE/ACM Transactions on Networking 1998; Mirrokni, Thorup, Zadimoghaddam, "Consistent
- * hashing with bounded loads", SODA 2018.
+ * Source: Thaler, Ravishankar, "Using name-based mappings to increase hit rates" (rendezvous
+ * hashing), IEEE/ACM Transactions on Networking 1998.
  */
 export function holderOf<E extends RoutedEndpoint>(
   key: number,
@@ -47,8 +44,7 @@ export function holderOf<E extends RoutedEndpoint>(
   let holder: E | undefined;
   let highest = Number.NEGATIVE_INFINITY;
   for (const endpoint of endpoints) {
-    const bound = Math.ceil((loadBound * (inFlight + 1) * endpoint.weight) / weight);
-    if (endpoint.inFlight >= bound) continue;
+    if (endpoint.inFlight >= boundOf(endpoint.weight, weight, inFlight)) continue;
     const score = rendezvousScore(key, endpoint);
     if (score <= highest) continue;
     holder = endpoint;
@@ -61,13 +57,4 @@ export function holderOf<E extends RoutedEndpoint>(
 function rendezvousScore(key: number, { seed, weight }: RoutedEndpoint): number {
   const drawn = (mix32(mix32(key) + seed) + 0.5) / 0x1_0000_0000;
   return -weight / Math.log(drawn);
-}
-
-/** A number that follows from a text, for keys and seeds (FNV-1a, 32 bits). */
-export function textHash(text: string, start = 0, end = text.length): number {
-  let hash = 0x811c9dc5;
-  for (let at = start; at < end; at++) {
-    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  }
-  return hash >>> 0;
 }

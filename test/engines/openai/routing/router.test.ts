@@ -1,10 +1,7 @@
 import { describe, expect, it } from "vitest";
-import {
-  holderOf,
-  leastLoaded,
-  loadBound,
-  textHash,
-} from "../../../../src/engines/openai/routing/router.ts";
+import { holderOf, leastLoaded } from "../../../../src/engines/openai/routing/router.ts";
+import { loadBound } from "../../../../src/foundation/bounded-load.ts";
+import { textHash } from "../../../../src/foundation/hashing.ts";
 import { randomInteger, seededRandom } from "../../../../src/foundation/random.ts";
 
 interface Endpoint {
