@@ -108,6 +108,13 @@ export interface EngineDescription<Options> {
    * a row may take hours, such a row would wait although another worker has room. Default: yes.
    */
   takesAhead?: boolean;
+  /**
+   * Whether its requests go to a provider in batches, which are kept with the run: answers come
+   * after minutes or hours. Default: no.
+   */
+  sendsBatches?(options: Options): boolean;
+  /** Tasks that a worker holds open at once. Default: `limits.maxOpenTasks`. */
+  maxOpenTasks?(options: Options): number | undefined;
   /** Whether all workers use the same servers, so that more workers do not compute more. */
   isShared?: boolean;
   /** Programs and modules that it executes, by names for people. Default: none. */

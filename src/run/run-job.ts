@@ -5,7 +5,7 @@ import { addUsage } from "../foundation/inference.ts";
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
 import { ProposedCommits } from "./attempt/proposed-commits.ts";
 import { openBudget } from "./bill/budget.ts";
-import { usdOf } from "./bill/costs.ts";
+import { pricesOf, usdOf } from "./bill/costs.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import { manifestPathOf, reportPath } from "./directory/layout.ts";
@@ -124,7 +124,7 @@ export async function runJob(
   const seal = (engine: Manifest["engine"]) =>
     sealRun(context, {
       engine,
-      prices: opened.job.prices,
+      prices: pricesOf(opened.job),
       assertLeads: () => coordinator.assertLeads(),
     });
   try {
@@ -344,7 +344,7 @@ export async function stoppedResult(
   const counts = await committedCounts(context, committed);
   const open = await openCounts(context, committed, end.partial);
   const usage = addUsage(counts.usage, open.usage);
-  const usd = usdOf(usage, plan.job.prices);
+  const usd = usdOf(usage, pricesOf(plan.job));
   const requests = await requestsOfStopped(context, counts, open);
   const answered = counts.rows.answered + open.answered;
   const isPipeline = plan.job.model.engine === "pipeline";

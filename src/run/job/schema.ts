@@ -196,6 +196,12 @@ const prices = z.strictObject({
     .optional()
     .describe("The same for cached ones; default: the same price"),
   completionUsdPerMillion: price.describe("US dollars for a million tokens of answers"),
+  batchShare: z
+    .number()
+    .min(0)
+    .max(1)
+    .optional()
+    .describe("With model.via batch: the share of these prices that batches cost; default 0.5"),
 });
 
 const workers = z.strictObject({
