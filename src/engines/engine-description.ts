@@ -1,4 +1,5 @@
 import type { InferenceRequest, TooLongPolicy } from "../foundation/inference.ts";
+import type { BatchRecord } from "./batch-records.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { DownloadProgress } from "./models/model-context.ts";
 import type { ResolveOptions } from "./models/models.ts";
@@ -113,6 +114,19 @@ export interface EngineDescription<Options> {
    * after minutes or hours. Default: no.
    */
   sendsBatches?(options: Options): boolean;
+  /**
+   * Cancels batches at their provider, each with the provider's id if it is known, and returns how
+   * many were not over yet. Present with `sendsBatches`.
+   *
+   * @param run as in `BatchRecords`.
+   * @throws SluiceError if the provider cannot be told.
+   */
+  cancelBatches?(
+    options: Options,
+    context: EngineContext,
+    run: string,
+    batches: readonly { record: BatchRecord; batch: string | undefined }[],
+  ): Promise<number>;
   /** Tasks that a worker holds open at once. Default: `limits.maxOpenTasks`. */
   maxOpenTasks?(options: Options): number | undefined;
   /** Whether all workers use the same servers, so that more workers do not compute more. */

@@ -167,6 +167,9 @@ export async function withSharedLimits(
   return { job: { ...job, model }, workers, notices };
 }
 
+const leftBatches =
+  "batches at the provider are still carried out: the same command takes their answers, sluice cancel cancels them";
+
 type CarryOutOptions = Pick<RunJobOptions, "preparation" | "onEvent" | "signal" | "isDetached">;
 
 /** Has the backend run the uncommitted tasks, and seals. */
@@ -205,6 +208,9 @@ export async function carryOut(
     const facts = { ...places, resumedRows, generatedTokens: end?.generatedTokens ?? 0 };
     if (end?.error) {
       const isStopped = end.error.code !== "RUN_DETACHED";
+      const isLeft =
+        isCancellation(end.error) && describeEngine(job.model).sendsBatches?.(job.model);
+      if (isLeft) onEvent({ type: "notice", message: leftBatches });
       if (isStopped) onEvent({ type: "run-stop", error: end.error.toJSON() });
       return await stoppedResult(context, end, { ...facts, runTimeSec: seconds() });
     }

@@ -28,6 +28,8 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   keepsPrefixes: true,
   isShared: true,
   sendsBatches: ({ via }) => via === "batch",
+  cancelBatches: async (options, ...rest) =>
+    (await import("./batch/cancel-batches.ts")).cancelBatches(options, ...rest),
   maxOpenTasks: (options) =>
     options.via === "batch" ? providerBatchOptions(options).maxBatches : undefined,
   servers: serversOf,

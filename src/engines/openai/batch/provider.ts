@@ -24,8 +24,8 @@ type Outcome =
   /** Worth another try. `isUnclear`: the provider may have done what it was told. */
   | { of: "failure"; error: SluiceError; isUnclear: boolean };
 
-/** What a new batch is created from. */
-interface NewBatch {
+/** What a batch is created from. */
+export interface NewBatch {
   inputFile: string;
   /** The provider's time when that file was created: the batch cannot be older. */
   inputCreatedAt: number;
@@ -165,15 +165,10 @@ export class Provider {
     }
   }
 
-  /** Deletes a file; a missing one is fine. */
+  /** Deletes a file if that works at once: a file that stays does no harm. */
   async delete(file: string): Promise<void> {
-    const call = `/files/${encodeURIComponent(file)}`;
-    const send = () => this.#calls.delete(this.#path(call), this.#stop.signal);
-    for (const outage = new Outage(this.#options.maxEndpointDownMs, this.#context); ; ) {
-      const outcome = await this.#once(`DELETE ${call}`, send);
-      if (outcome.of !== "failure") return;
-      await outage.wait(outcome.error, this.address, this.#stop.signal);
-    }
+    const path = this.#path(`/files/${encodeURIComponent(file)}`);
+    await this.#calls.delete(path, this.#stop.signal).catch(() => {});
   }
 
   /**

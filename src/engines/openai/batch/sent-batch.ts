@@ -5,7 +5,7 @@ import type { ProviderBatchOptions } from "../options.ts";
 import { ofFault, readResultLine } from "./lines.ts";
 import type { ProviderBatch } from "./objects.ts";
 import type { PendingRequest } from "./pending-request.ts";
-import { isLimit, type Provider, type Refused } from "./provider.ts";
+import { isLimit, type NewBatch, type Provider, type Refused } from "./provider.ts";
 
 /** A batch is looked at again after this share of its age. */
 const pollShare = 1 / 20;
@@ -14,6 +14,18 @@ const pollShare = 1 / 20;
 const maxLooksForFiles = 3;
 
 const over: ReadonlySet<string> = new Set(["completed", "failed", "expired", "cancelled"]);
+
+/** True for a batch that sends no more requests. */
+export function isOver({ status }: Pick<ProviderBatch, "status">): boolean {
+  return over.has(status);
+}
+
+/** How a batch is created, and recognized at its provider. */
+export function wantedOf(record: BatchRecord, run: string): NewBatch {
+  const { key, task, inputFile, inputCreatedAt, url } = record;
+  const metadata = { sluice_run: run, sluice_task: String(task), sluice_batch: key };
+  return { inputFile, inputCreatedAt, url, metadata };
+}
 
 interface SentBatchOptions {
   provider: Provider;
@@ -89,11 +101,11 @@ export class SentBatch {
       const { refused: limit } = created;
       return { requests: this.#release(), ...(limit !== "" && { limit }) };
     }
-    const wasOver = this.#isFound && over.has(created.status);
+    const wasOver = this.#isFound && isOver(created);
     this.#seen = created;
     for (let looksForFiles = 0; this.isWanted; ) {
       const seen = this.#seen;
-      if (over.has(seen.status) && (hasFiles(seen) || ++looksForFiles > maxLooksForFiles)) {
+      if (isOver(seen) && (hasFiles(seen) || ++looksForFiles > maxLooksForFiles)) {
         return await this.#end(seen, wasOver);
       }
       const ageMs = clock.monotonic() - startMs;
@@ -110,14 +122,7 @@ export class SentBatch {
     const { record } = this;
     const known = this.#isFound ? await records.idOf(record) : undefined;
     if (known !== undefined) return known === null ? givenUp : await this.#look(known);
-    const wanted = {
-      ...{ inputFile: record.inputFile, inputCreatedAt: record.inputCreatedAt, url: record.url },
-      metadata: {
-        sluice_run: records.run,
-        sluice_task: String(record.task),
-        sluice_batch: record.key,
-      },
-    };
+    const wanted = wantedOf(record, records.run);
     let created: ProviderBatch | Refused | undefined;
     if (this.#isFound) {
       // Its creator may have been killed in the middle of the call, or still be at it.
@@ -148,8 +153,10 @@ export class SentBatch {
   }
 
   async #end(seen: ProviderBatch, wasOver: boolean): Promise<Unsent> {
-    if (seen.status === "failed") return this.#failed(seen);
     const { provider } = this.#options;
+    // Nobody needs it any more; the results stay, in case that this process is killed.
+    await provider.delete(this.record.inputFile);
+    if (seen.status === "failed") return this.#failed(seen);
     // Requests that come during a download may have missed their line: they are not given up.
     const inTime = [...this.#waiting.values()];
     for (const file of [seen.outputFile, seen.errorFile]) {
