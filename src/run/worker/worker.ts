@@ -273,9 +273,10 @@ export class Worker {
   }
 
   #scheduleProgress(): void {
-    this.#cancelProgress = this.#options.context.clock.schedule(limits.progressIntervalMs, () => {
+    const { context, engine } = this.#options;
+    this.#cancelProgress = context.clock.schedule(limits.progressIntervalMs, () => {
       for (const { reach, attempt } of this.#open.values()) {
-        if (attempt) reach?.restate((row) => attempt.isOpen(row));
+        if (attempt) reach?.restate((row) => attempt.isOpen(row), engine.keepsRequests);
       }
       // A coordinator considers a silent worker hung.
       if (this.#sendProgress() === 0) this.#send({ type: "worker-beat" });

@@ -20,6 +20,10 @@ export function isOver({ status }: Pick<ProviderBatch, "status">): boolean {
   return over.has(status);
 }
 
+function isCanceled({ status }: ProviderBatch): boolean {
+  return status === "cancelling" || status === "cancelled";
+}
+
 /** How a batch is created, and recognized at its provider. */
 export function wantedOf(record: BatchRecord, run: string): NewBatch {
   const { key, task, inputFile, inputCreatedAt, url } = record;
@@ -101,12 +105,12 @@ export class SentBatch {
       const { refused: limit } = created;
       return { requests: this.#release(), ...(limit !== "" && { limit }) };
     }
-    const wasOver = this.#isFound && isOver(created);
+    const wasCanceled = this.#isFound && isCanceled(created);
     this.#seen = created;
     for (let looksForFiles = 0; this.isWanted; ) {
       const seen = this.#seen;
       if (isOver(seen) && (hasFiles(seen) || ++looksForFiles > maxLooksForFiles)) {
-        return await this.#end(seen, wasOver);
+        return await this.#end(seen, wasCanceled);
       }
       const ageMs = clock.monotonic() - startMs;
       const { pollMs, maxPollMs } = settings;
@@ -152,7 +156,7 @@ export class SentBatch {
     throw new SluiceError("BATCH_LOST", detail, { hint });
   }
 
-  async #end(seen: ProviderBatch, wasOver: boolean): Promise<Unsent> {
+  async #end(seen: ProviderBatch, wasCanceled: boolean): Promise<Unsent> {
     const { provider } = this.#options;
     // Nobody needs it any more; the results stay, in case that this process is killed.
     await provider.delete(this.record.inputFile);
@@ -160,11 +164,12 @@ export class SentBatch {
     // Requests that come during a download may have missed their line: they are not given up.
     const inTime = [...this.#waiting.values()];
     for (const file of [seen.outputFile, seen.errorFile]) {
-      if (file !== undefined) await provider.download(file, (line) => this.#take(line));
+      const take = (line: Buffer) => this.#take(line, isCanceled(seen));
+      if (file !== undefined) await provider.download(file, take);
     }
     const rest = inTime.filter(({ isSettled }) => !isSettled);
     // Cancelled before this call: what is missing is wanted now.
-    if (seen.status === "cancelled" && wasOver) return { requests: this.#release(rest) };
+    if (wasCanceled) return { requests: this.#release(rest) };
     this.#reject(rest, missing(seen));
     return allSettled;
   }
@@ -184,9 +189,11 @@ export class SentBatch {
     return requests;
   }
 
-  #take(line: Buffer): void {
+  /** @param isCanceled what was not sent is like what has no line. */
+  #take(line: Buffer, isCanceled: boolean): void {
     const result = readResultLine(line, this.#options.provider.failures);
     if (result === undefined) return;
+    if (isCanceled && "error" in result && result.error.code === "BATCH_INCOMPLETE") return;
     const request = this.#waiting.get(result.id);
     if (request === undefined) return;
     this.#settled(result.id);
