@@ -91,6 +91,8 @@ export interface EngineDescription<Options> {
    * Default: any number.
    */
   taskRowsMultiple?(options: Options): number;
+  /** Rows of a task if the job sets none, for so many in all. Default: by the workers. */
+  taskRows?(options: Options, rows: number): number | undefined;
   /**
    * How many neighbouring rows of a task form one request, in `InferenceRequest.rows`, and are
    * settled together. Default: each row alone.

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -41,30 +41,20 @@ function writeJob(folder: string, baseUrl: string, rows: number, more: JsonObjec
   writeFileSync(join(folder, "job.yaml"), JSON.stringify(job));
 }
 
-interface ResultLine {
-  text: string;
-  answer: string;
+/** The lines of all files of tasks below a folder, in order. */
+function linesOf<T>(folder: string): T[] {
+  if (!existsSync(folder)) return [];
+  const parts = readdirSync(folder).filter((name) => name.startsWith("part-"));
+  const texts = parts.toSorted().map((name) => readFileSync(join(folder, name), "utf8"));
+  const lines = texts.join("").split("\n").filter(Boolean);
+  return lines.map((line) => JSON.parse(line) as T);
 }
 
-function linesOf<T = ResultLine>(folder: string, pattern: RegExp): T[] {
-  const names = Array.from({ length: 20 }, (_, at) => `part-${String(at).padStart(5, "0")}.jsonl`);
-  const dir = pattern.test("_dead-letters")
-    ? join(folder, "out/_dead-letters")
-    : join(folder, "out");
-  return names
-    .flatMap((name) => {
-      try {
-        return readFileSync(join(dir, name), "utf8").trim().split("\n").filter(Boolean);
-      } catch {
-        return [];
-      }
-    })
-    .map((line) => JSON.parse(line) as T);
-}
+const resultsOf = (folder: string) =>
+  linesOf<{ text: string; answer: string }>(join(folder, "out"));
 
-const resultsOf = (folder: string) => linesOf(folder, /^none$/);
 const deadLettersOf = (folder: string) =>
-  linesOf<{ error: { code: string }; row: { text: string } }>(folder, /dead/);
+  linesOf<{ code: string; row: { text: string } }>(join(folder, "out/_dead-letters"));
 
 async function statusOf(folder: string): Promise<RunStatus> {
   const { stdout } = await runSluice(["status", "out", "--json"], folder);
@@ -165,14 +155,18 @@ describe("batches at a provider with faults", () => {
     expect(code, stderr).toBe(0);
     const dead = deadLettersOf(folder);
     // Five rows have a value that the provider refuses, and one fails its validation.
-    expect(dead.map(({ error }) => error.code)).toEqual(dead.map(() => "REQUEST_REFUSED"));
+    expect(dead.map(({ code }) => code)).toEqual(dead.map(() => "REQUEST_REFUSED"));
     const failed = [1, 41, 81, 100, 121, 161];
     expect(dead.map(({ row }) => numberOf(row.text))).toEqual(failed);
     const results = resultsOf(folder);
     const wanted = Array.from({ length: 200 }, (_, at) => at).filter((at) => !failed.includes(at));
     expect(results.map(({ answer }) => answer)).toEqual(wanted.map((at) => `said ${at}`));
     const summary = JSON.parse(stdout.trim().split("\n").at(-1)!);
-    expect(summary).toMatchObject({ rows: { total: 200, answered: 194, failed: 6 } });
+    // Each answer counts once: 10 tokens in, 5 out, at half of the price.
+    expect(summary).toMatchObject({
+      ...{ prompt_tokens: 1940, total_tokens_generated: 970, usd: 0.00582 },
+      rows: { total: 200, answered: 194, failed: 6 },
+    });
     const keys = provider.batches.map(({ metadata }) => metadata.sluice_batch);
     expect(new Set(keys).size).toBe(keys.length);
     expect((await runSluice(["verify", "out"], folder)).code).toBe(0);

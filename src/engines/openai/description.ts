@@ -30,6 +30,11 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   sendsBatches: ({ via }) => via === "batch",
   cancelBatches: async (options, ...rest) =>
     (await import("./batch/cancel-batches.ts")).cancelBatches(options, ...rest),
+  taskRows(options, rows) {
+    if (options.via !== "batch") return undefined;
+    const { maxBatches, maxRequests } = providerBatchOptions(options);
+    return Math.min(maxRequests, Math.ceil(rows / maxBatches));
+  },
   maxOpenTasks: (options) =>
     options.via === "batch" ? providerBatchOptions(options).maxBatches : undefined,
   servers: serversOf,
