@@ -17,7 +17,7 @@ export type Ending =
   /** The form of vLLM: the reason is beside the response. */
   | { status: number; error: JsonObject };
 
-/** How the provider treats one call. `lost`: it obeys, and its reply is lost; `cut`: it does not. */
+/** What happens to one call. `lost`: it is obeyed, and the reply is lost; `cut`: it is not. */
 export type Fault = "lost" | "cut" | { status: number; body?: JsonObject; headers?: JsonObject };
 
 export interface ProviderScript {
@@ -28,6 +28,8 @@ export interface ProviderScript {
   /** Errors of a batch that fails at its validation. */
   errors?(lines: readonly InputLine[], number: number): JsonObject[];
   ending?(line: InputLine, number: number): Ending;
+  /** Forgets metadata, and lists the oldest batches first. */
+  isSimple?: boolean;
   /** Leaves out the id of the output file for so many looks at a completed batch. */
   hidesOutput?: number;
 }
@@ -169,7 +171,7 @@ export class RecordedProvider {
       ...{ id, object: "batch", endpoint, input_file_id: input, completion_window: "24h" },
       ...{ status: "validating", errors: null, output_file_id: null, error_file_id: null },
       ...{ created_at: seconds(), request_counts: { total: 0, completed: 0, failed: 0 } },
-      metadata: metadata ?? null,
+      metadata: (this.script.isSimple ? null : metadata) ?? null,
     } as JsonObject;
     const batch: StoredBatch = {
       ...{ id, number, object, looks: 0, status: "validating" },
@@ -185,7 +187,7 @@ export class RecordedProvider {
   }
 
   #page(query: URLSearchParams): JsonObject {
-    const newest = this.batches.toReversed();
+    const newest = this.script.isSimple ? this.batches : this.batches.toReversed();
     const after = newest.findIndex(({ id }) => id === query.get("after"));
     const limit = Math.min(Number(query.get("limit") ?? 20), 3);
     const data = newest.slice(after + 1, after + 1 + limit).map(({ object }) => object);

@@ -322,7 +322,7 @@ class BatchEngine implements Engine {
     this.#queue.unshift({ task, url, requests, unsent: isVain ? unsent + 1 : 0 });
   }
 
-  /** The provider had no room: the next batch is sent later, and is smaller if nothing else runs. */
+  /** The provider had no room: the next batch comes later, and is smaller if nothing else runs. */
   #pause(limit: string): void {
     const { clock, logger } = this.#context;
     const { pollMs, maxPollMs } = this.#settings;

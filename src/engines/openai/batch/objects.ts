@@ -31,11 +31,16 @@ export interface BatchFault {
  */
 export function readBatch(body: JsonObject): ProviderBatch {
   const { id, status, created_at: createdAt, request_counts: counts, errors, metadata } = body;
-  if (typeof id !== "string" || typeof status !== "string") throw malformed("it is not a batch");
+  if (!isId(id) || typeof status !== "string") throw malformed("it is not a batch");
   const faults = isJsonObject(errors) && Array.isArray(errors.data) ? errors.data : [];
   const count = (name: string) => numberOf(isJsonObject(counts) ? counts[name] : undefined);
   return {
-    ...{ id, status, createdAt: numberOf(createdAt), inputFile: textOf(body.input_file_id) ?? "" },
+    ...{
+      id,
+      status: stateWord.test(status) ? status : "unknown",
+      createdAt: numberOf(createdAt),
+      inputFile: textOf(body.input_file_id) ?? "",
+    },
     outputFile: textOf(body.output_file_id),
     errorFile: textOf(body.error_file_id),
     counts: { total: count("total"), completed: count("completed"), failed: count("failed") },
@@ -48,6 +53,14 @@ export function readBatch(body: JsonObject): ProviderBatch {
   };
 }
 
+/** A state, as people see it on their terminals. */
+const stateWord = /^\w{1,40}$/;
+const idText = /^[\w.:-]{1,256}$/;
+
+function isId(value: Json | undefined): value is string {
+  return typeof value === "string" && idText.test(value);
+}
+
 /** A page of batches; errors as `readBatch`. */
 export function readList({ data, has_more: hasMore }: JsonObject) {
   if (!Array.isArray(data)) throw malformed("it is not a list");
@@ -56,7 +69,7 @@ export function readList({ data, has_more: hasMore }: JsonObject) {
 
 /** The id of an uploaded file, and the provider's time of its creation; errors as `readBatch`. */
 export function readFileObject({ id, created_at: createdAt }: JsonObject) {
-  if (typeof id !== "string" || id === "") throw malformed("it is not a file");
+  if (!isId(id)) throw malformed("it is not a file");
   return { id, createdAt: numberOf(createdAt) };
 }
 

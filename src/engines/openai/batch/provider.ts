@@ -10,7 +10,7 @@ import { headersFor, keyHint, rootOf, shownAddress } from "../endpoint.ts";
 import { endpointsOf } from "../endpoints.ts";
 import { FailureReader } from "../failures.ts";
 import { formWithFile } from "../form.ts";
-import type { OpenaiModelOptions } from "../options.ts";
+import { type OpenaiModelOptions, providerBatchOptions } from "../options.ts";
 import { parseReply } from "../reply.ts";
 import { type HttpReply, Transport, TransportError } from "../transport.ts";
 import { LineSink } from "./line-sink.ts";
@@ -123,9 +123,18 @@ export class Provider {
       } else if (isLimit(outcome.error.message)) return { refused: outcome.error.message };
       const failure = outcome.of === "failure" ? outcome : { error: unreadable, isUnclear: true };
       await outage.wait(failure.error, this.address, this.#stop.signal);
-      const found = failure.isUnclear ? await this.find(batch) : undefined;
+      const found = failure.isUnclear ? await this.findLate(batch) : undefined;
       if (found) return found;
     }
+  }
+
+  /** Like `find`, and looks a second time before it says that there is none. */
+  async findLate(batch: NewBatch): Promise<ProviderBatch | undefined> {
+    const { pollMs } = providerBatchOptions(this.#options);
+    const found = await this.find(batch);
+    if (found) return found;
+    await sleep(this.#context.clock, pollMs, this.#stop.signal);
+    return await this.find(batch);
   }
 
   /**
@@ -134,6 +143,7 @@ export class Provider {
    */
   async find({ inputFile, inputCreatedAt, metadata }: NewBatch) {
     const found: ProviderBatch[] = [];
+    let newest = 0;
     let after = "";
     for (;;) {
       const page = await this.#page(after);
@@ -141,7 +151,10 @@ export class Provider {
         each.inputFile === inputFile || each.metadata.sluice_batch === metadata.sluice_batch;
       found.push(...page.batches.filter(isOurs));
       const last = page.batches.at(-1);
-      if (!page.hasMore || last === undefined || last.createdAt < inputCreatedAt) break;
+      if (!page.hasMore || last === undefined) break;
+      for (const { createdAt } of page.batches) newest = Math.max(newest, createdAt);
+      // Usually the newest come first; a server with another order is read to its end.
+      if (newest > last.createdAt && last.createdAt < inputCreatedAt) break;
       after = last.id;
     }
     const [oldest, ...others] = found.sort((a, b) => a.createdAt - b.createdAt);
@@ -303,7 +316,7 @@ type Read<T> = (reply: HttpReply) => T;
 const unreadable = new SluiceError("RESPONSE_MALFORMED", "of the batch API");
 
 /** Codes and words of providers for limits that pass when other batches end. */
-const limitWords = /token_limit_exceeded|too_many_tasks|enqueued.{0,20}(tokens|requests)/i;
+const limitWords = /token_limit_exceeded|too_many_tasks|enqueued.{0,20}(token|request)/i;
 
 /** True for a message that says that too much is queued at the provider already. */
 export function isLimit(message: string): boolean {

@@ -122,21 +122,14 @@ export class SentBatch {
 
   /** The batch at the provider: a found one, or a new one. */
   async #created(): Promise<ProviderBatch | Refused> {
-    const { provider, records, clock, signal, settings } = this.#options;
+    const { provider, records } = this.#options;
     const { record } = this;
     const known = this.#isFound ? await records.idOf(record) : undefined;
     if (known !== undefined) return known === null ? givenUp : await this.#look(known);
     const wanted = wantedOf(record, records.run);
-    let created: ProviderBatch | Refused | undefined;
-    if (this.#isFound) {
-      // Its creator may have been killed in the middle of the call, or still be at it.
-      created = await provider.find(wanted);
-      if (created === undefined) {
-        await sleep(clock, settings.pollMs, signal);
-        created = await provider.find(wanted);
-      }
-    }
-    created ??= await provider.create(wanted);
+    // Its creator may have been killed in the middle of the call, or still be at it.
+    const found = this.#isFound ? await provider.findLate(wanted) : undefined;
+    const created = found ?? (await provider.create(wanted));
     const own = "refused" in created ? null : created.id;
     const standing = await records.keepId(record, own);
     if (standing === own) return created;

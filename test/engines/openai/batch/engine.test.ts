@@ -106,7 +106,8 @@ describe("a provider's batches", () => {
     expect(one).toMatchObject({ reason: { code: "REQUEST_REFUSED" } });
     expect(one).toMatchObject({ reason: { message: expect.stringContaining("may have 700") } });
     expect(told((other as PromiseFulfilledResult<never>).value)).toEqual(rowsUpTo(4).map(good));
-    expect(provider.batches.slice(3).map(({ lines }) => lines.length)).toEqual([3, 1]);
+    const sizes = provider.batches.slice(3).map(({ lines }) => lines.length);
+    expect(sizes.toSorted()).toEqual([1, 3]);
   });
 
   it("ask for vectors as well", async () => {
@@ -236,6 +237,25 @@ describe("a batch that fails before any request is sent", () => {
     most = 100;
   });
 
+  it("is not created if the provider refuses it for lack of room, nor later", async () => {
+    const message = "Enqueued token limit reached for m";
+    const provider = await started({
+      fault: (call, count) =>
+        call === "POST /batches" && count <= 2
+          ? { status: count === 1 ? 429 : 400, body: { error: { message } } }
+          : undefined,
+    });
+    const records = new MemoryRecords();
+    const engine = await opened(provider, records, { batch: { maxRequests: 8 } });
+    expect(told(await askAll(engine, rowsUpTo(8)))).toEqual(rowsUpTo(8).map(good));
+    // Halved after the first refusal; at the second one, the other half was there.
+    expect(provider.batches.map(({ lines }) => lines.length)).toEqual([4, 4]);
+    expect([...records.ids.values()].slice(0, 2)).toEqual([null, null]);
+    const next = await opened(provider, records);
+    expect(told(await askAll(next, [0, 7]))).toEqual([good(0), good(7)]);
+    expect(provider.batches).toHaveLength(2);
+  });
+
   it("gives up after three batches whose file the provider cannot find", async () => {
     const provider = await started({
       errors: () => [fault("invalid_request", "Cannot find file file-x")],
@@ -260,6 +280,17 @@ describe("a batch is created once", () => {
     expect(provider.batches).toHaveLength(8);
     const engine = await opened(provider, new MemoryRecords());
     expect(told(await askAll(engine, [1, 2]))).toEqual([good(1), good(2)]);
+    expect(provider.batches).toHaveLength(9);
+  });
+
+  it("though the provider keeps no metadata, and lists the oldest batches first", async () => {
+    const provider = await started({
+      isSimple: true,
+      fault: (call, count) => (call === "POST /batches" && count === 9 ? "lost" : undefined),
+    });
+    const tasks = rowsUpTo(9).map((task) => task * 1000);
+    const engine = await opened(provider);
+    expect(told(await askAll(engine, tasks))).toEqual(tasks.map(good));
     expect(provider.batches).toHaveLength(9);
   });
 
