@@ -116,6 +116,7 @@ const beside: readonly [beginning: string, others: JsonObject][] = [
   ["model.latencyMs.min", { model: { latencyMs: { min: 0.2, max: 0.8 } } }],
   ["model.array.", { model: { array: { count: 2, min: 0, max: 1 } } }],
   ["model.batch", { model: { via: "batch" } }],
+  ["model.batchTokens", { model: { via: null } }],
   ["model.resources", { model: { stages: [{ kind: "select", columns: ["text"] }] } }],
   ["budget.usd", { prices: { promptUsdPerMillion: 1, completionUsdPerMillion: 1 } }],
   ["slurm", { backend: "slurm", workers: { max: 2 } }],
