@@ -312,7 +312,11 @@ class BatchEngine implements Engine {
   #afterUnsent({ record }: SentBatch, { requests, limit }: Unsent, unsent: number): void {
     if (limit !== undefined) this.#pause(limit);
     else this.#refusals = 0;
-    if (requests.length === 0) return;
+    if (requests.length === 0) {
+      // The provider may have room for more again.
+      this.#maxRequests = Math.min(this.#settings.maxRequests, this.#maxRequests * 2);
+      return;
+    }
     const { task, url } = record;
     const isVain = limit === undefined && requests.length === record.requests.length;
     if (isVain && unsent + 1 >= maxUnsentBatches) {

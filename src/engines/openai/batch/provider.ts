@@ -104,9 +104,10 @@ export class Provider {
    * Creates a batch, once: after a reply that was lost, the batches of the provider are searched
    * for it before it is created again.
    *
-   * @returns the batch, or why the provider has no room for it now.
+   * @returns the batch, and whether it certainly is the only one of its file; or why the provider
+   *   has no room for it now.
    */
-  async create(batch: NewBatch): Promise<ProviderBatch | Refused> {
+  async create(batch: NewBatch): Promise<{ batch: ProviderBatch; isOnly: boolean } | Refused> {
     const body = JSON.stringify({
       ...{ input_file_id: batch.inputFile, endpoint: batch.url, completion_window: "24h" },
       metadata: batch.metadata,
@@ -114,17 +115,19 @@ export class Provider {
     const path = this.#path("/batches");
     const post = () => this.#calls.post(path, body, this.#stop.signal);
     const outage = new Outage(this.#options.maxEndpointDownMs, this.#context);
-    for (;;) {
+    for (let isOnly = true; ; ) {
       const outcome = await this.#once("POST /batches", post);
       if (outcome.of === "unknown") throw this.#unusable("POST /batches", "status 404");
       if (outcome.of === "reply") {
         const created = this.#readable(() => readBatch(this.#json(outcome.reply)));
-        if (created) return created;
+        if (created) return { batch: created, isOnly };
       } else if (isLimit(outcome.error.message)) return { refused: outcome.error.message };
       const failure = outcome.of === "failure" ? outcome : { error: unreadable, isUnclear: true };
       await outage.wait(failure.error, this.address, this.#stop.signal);
-      const found = failure.isUnclear ? await this.findLate(batch) : undefined;
-      if (found) return found;
+      if (!failure.isUnclear) continue;
+      isOnly = false;
+      const found = await this.findLate(batch);
+      if (found) return { batch: found, isOnly };
     }
   }
 
@@ -137,11 +140,18 @@ export class Provider {
     return await this.find(batch);
   }
 
-  /**
-   * The batch that was created from a file, among all of the provider: the oldest if there are
-   * several, and then the others are cancelled. Undefined if there is none.
-   */
-  async find({ inputFile, inputCreatedAt, metadata }: NewBatch) {
+  /** The batch that was created from a file; the oldest if there are several. */
+  async find(batch: NewBatch): Promise<ProviderBatch | undefined> {
+    return (await this.#findAll(batch))[0];
+  }
+
+  /** Cancels the batches that were created from a file, except one. */
+  async cancelOthers(batch: NewBatch, kept: string | null): Promise<void> {
+    for (const { id } of await this.#findAll(batch)) if (id !== kept) await this.cancel(id);
+  }
+
+  /** Searches the provider's batches for those of a file, the oldest first. */
+  async #findAll({ inputFile, inputCreatedAt, metadata }: NewBatch): Promise<ProviderBatch[]> {
     const found: ProviderBatch[] = [];
     let newest = 0;
     let after = "";
@@ -157,9 +167,7 @@ export class Provider {
       if (newest > last.createdAt && last.createdAt < inputCreatedAt) break;
       after = last.id;
     }
-    const [oldest, ...others] = found.sort((a, b) => a.createdAt - b.createdAt);
-    for (const { id } of others) await this.cancel(id);
-    return oldest;
+    return found.sort((a, b) => a.createdAt - b.createdAt);
   }
 
   /** A batch as it is now; undefined if the provider does not know it. */

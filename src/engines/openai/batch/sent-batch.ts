@@ -62,13 +62,14 @@ export class SentBatch {
   readonly #open: Set<string>;
   readonly #waiting = new Map<string, PendingRequest>();
   readonly #options: SentBatchOptions;
-  /** True if an earlier process has created it. */
-  readonly #isFound: boolean;
+  /** True if the provider may have been told to create it. */
+  #mayExist: boolean;
   #seen: ProviderBatch | undefined;
 
+  /** @param isFound another process has kept the record. */
   constructor(record: BatchRecord, isFound: boolean, options: SentBatchOptions) {
     this.record = record;
-    this.#isFound = isFound;
+    this.#mayExist = isFound;
     this.#options = options;
     this.#open = new Set(record.requests);
   }
@@ -103,9 +104,10 @@ export class SentBatch {
     const created = await this.#created();
     if ("refused" in created) {
       const { refused: limit } = created;
+      await this.#options.provider.delete(this.record.inputFile);
       return { requests: this.#release(), ...(limit !== "" && { limit }) };
     }
-    const wasCanceled = this.#isFound && isCanceled(created);
+    const wasCanceled = isCanceled(created);
     this.#seen = created;
     for (let looksForFiles = 0; this.isWanted; ) {
       const seen = this.#seen;
@@ -124,17 +126,23 @@ export class SentBatch {
   async #created(): Promise<ProviderBatch | Refused> {
     const { provider, records } = this.#options;
     const { record } = this;
-    const known = this.#isFound ? await records.idOf(record) : undefined;
+    const known = this.#mayExist ? await records.idOf(record) : undefined;
     if (known !== undefined) return known === null ? givenUp : await this.#look(known);
     const wanted = wantedOf(record, records.run);
     // Its creator may have been killed in the middle of the call, or still be at it.
-    const found = this.#isFound ? await provider.findLate(wanted) : undefined;
-    const created = found ?? (await provider.create(wanted));
-    const own = "refused" in created ? null : created.id;
-    const standing = await records.keepId(record, own);
-    if (standing === own) return created;
-    // Another process was at the same batch.
-    if (own !== null) await provider.cancel(own);
+    const found = this.#mayExist ? await provider.findLate(wanted) : undefined;
+    this.#mayExist = true;
+    const created = found ? { batch: found, isOnly: false } : await provider.create(wanted);
+    if ("refused" in created) {
+      const standing = await records.keepId(record, null);
+      return standing === null ? created : await this.#look(standing);
+    }
+    const { batch, isOnly } = created;
+    const standing = await records.keepId(record, batch.id);
+    if (isOnly && standing === batch.id) return batch;
+    // Another process, or another try, may have created one too.
+    if (standing !== batch.id) await provider.cancel(batch.id);
+    await provider.cancelOthers(wanted, standing);
     return standing === null ? givenUp : await this.#look(standing);
   }
 

@@ -343,6 +343,36 @@ describe("a batch is created once", () => {
     expect(records.records).toHaveLength(1);
   });
 
+  it("though its requests are given up and asked again by the same process", async () => {
+    const provider = await started({ states: () => ["in_progress"] });
+    const engine = await opened(provider);
+    const stop = new AbortController();
+    const asked = askAll(engine, rowsUpTo(3), stop.signal);
+    await expect.poll(() => provider.batches[0]?.status).toBe("in_progress");
+    stop.abort(new Error("left"));
+    await asked;
+    const again = askAll(engine, rowsUpTo(3));
+    await expect.poll(() => engine.batches?.[0]?.state).toBe("in_progress");
+    provider.end(provider.batches[0]!, "completed");
+    expect(told(await again)).toEqual(rowsUpTo(3).map(good));
+    expect(provider.batches).toHaveLength(1);
+  });
+
+  it("and a second one of the same file is cancelled", async () => {
+    const provider = await started({
+      fault: (call, count) => {
+        // The list does not have the first one yet when it is asked for it.
+        if (call === "GET /batches" && count <= 2) {
+          return { status: 200, body: { object: "list", data: [], has_more: false } };
+        }
+        return call === "POST /batches" && count === 1 ? "lost" : undefined;
+      },
+    });
+    const engine = await opened(provider);
+    expect(told(await askAll(engine, rowsUpTo(3)))).toEqual(rowsUpTo(3).map(good));
+    expect(provider.batches.map(({ status }) => status)).toEqual(["cancelled", "completed"]);
+  });
+
   it("and its requests go into another one only if it was cancelled before", async () => {
     const provider = await started({ states: () => ["in_progress"] });
     const records = new MemoryRecords();
