@@ -122,6 +122,30 @@ describe("a provider's batches", () => {
     expect(provider.batches[0]!.object.endpoint).toBe("/v1/embeddings");
   });
 
+  it("hold completions, and chats with images, but no transcripts", async () => {
+    const choices = [{ text: "done", finish_reason: "stop" }];
+    const provider = await started({
+      ending: (line) =>
+        line.body.messages ? answerTo("seen") : { status: 200, body: { choices, usage: {} } },
+    });
+    const engine = await opened(provider);
+    const { parameters, messages } = chatRequest(0);
+    const origin = { index: 0, promptName: "p" };
+    const file = "data:image/png;base64,AAAA";
+    const settled = await Promise.allSettled([
+      engine.infer({ prompt: "Once", parameters, origin }, never),
+      engine.infer({ messages: messages!, file, parameters, origin }, never),
+      engine.infer({ file: "/sounds/a.wav", parameters, origin }, never),
+    ]);
+    expect(told(settled)).toEqual(["done", "seen", "REQUEST_REFUSED"]);
+    expect(provider.batches.map(({ object }) => object.endpoint).toSorted()).toEqual([
+      ...["/v1/chat/completions", "/v1/completions"],
+    ]);
+    const lines = JSON.stringify(provider.batches.map((batch) => batch.lines));
+    expect(lines).toContain(file);
+    expect(lines).toContain('"prompt":"Once"');
+  });
+
   it("are told with the provider's states while they run", async () => {
     const provider = await started({ states: () => ["in_progress"] });
     const engine = await opened(provider);
