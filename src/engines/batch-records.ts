@@ -40,7 +40,7 @@ export interface BatchState {
   task: number;
   /** The provider's id; absent until the provider has created it. */
   batch?: string;
-  /** `waiting` and `uploading` before it is at the provider; then the provider's own word. */
+  /** `waiting`, `uploading`, `creating` before it is there; then the provider's own word. */
   state: string;
   requests: number;
   /** Requests with an answer or an error, as the provider counts them. */

@@ -20,7 +20,7 @@ export interface TaskCounts {
 
 /** Batches at a provider that are in the same state. */
 export interface BatchSum {
-  /** `waiting` and `uploading` before they are at the provider; then the provider's own word. */
+  /** `waiting`, `uploading`, `creating` before they are there; then the provider's own word. */
   state: string;
   batches: number;
   /** Requests in them, and how many of these have ended, as the provider counts them. */
