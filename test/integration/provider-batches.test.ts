@@ -172,6 +172,32 @@ describe("batches at a provider with faults", () => {
     expect((await runSluice(["verify", "out"], folder)).code).toBe(0);
   });
 
+  it("are created once if the run is killed in the middle of any call", async () => {
+    const folder = newFolder();
+    const calls = ["POST /files", "POST /batches", "GET /batches/ID", "GET /files/ID/content"];
+    let killAt: string | undefined;
+    let run: ReturnType<typeof startSluice> | undefined;
+    const provider = await startProvider({
+      fault: (call) => {
+        if (call !== killAt) return undefined;
+        killAt = undefined;
+        run!.killGroup("SIGKILL");
+        return "lost";
+      },
+    });
+    writeJob(folder, provider.baseUrl, 150);
+    for (const call of calls) {
+      killAt = call;
+      run = startSluice(["run", "job.yaml", "--json"], folder);
+      expect((await run.ended).signal, call).toBe("SIGKILL");
+    }
+    const { code, stderr } = await runSluice(["run", "job.yaml"], folder);
+    expect(code, stderr).toBe(0);
+    const tasks = provider.batches.map(({ metadata }) => metadata.sluice_task);
+    expect(tasks.toSorted()).toEqual(["0", "1", "2"]);
+    expect(resultsOf(folder)).toHaveLength(150);
+  });
+
   it("survive a stop, are found by a joining worker, and end with sluice cancel", async () => {
     const folder = newFolder();
     const provider = await startProvider({ states: () => ["in_progress"] });
