@@ -17,7 +17,7 @@ import {
 import { startServe } from "./served.ts";
 import { clientOf, fake } from "./served-batches.ts";
 
-const seed = Number(process.env.SLUICE_CHAOS_SEED ?? Date.now() % 2 ** 31);
+const seed = Number(process.env.TEST_SLUICE_SEED ?? Date.now() % 2 ** 31);
 const kills = Number(process.env.TEST_SLUICE_KILLS ?? "8");
 
 function newFolder(): string {
@@ -82,7 +82,7 @@ async function runUnderKills(folder: string, random: Random) {
 
 describe("batches at our own server", () => {
   it("are created once for each task, whoever is killed at whatever moment", async () => {
-    console.log(`SLUICE_CHAOS_SEED=${seed} draws the same moments`);
+    console.log(`TEST_SLUICE_SEED=${seed} draws the same moments`);
     const folder = newFolder();
     const server = await startServe(newFolder(), {
       models: fake({ latencyMs: 150, capacity: 8 }),
