@@ -131,6 +131,12 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "A row of a batch was not sent before the window of the batch ended. It is in the error file with the code `batch_expired`.",
   BATCH_CANCELED:
     "A row of a batch was not sent, because the batch was cancelled. It is in the error file with the code `batch_cancelled`.",
+  BATCH_INCOMPLETE:
+    "With `model.via: batch`: the provider's batch expired before the request was sent, or its results have no line about the request. The request goes into another batch, as often as `retries.maxAttempts` allows.",
+  BATCH_STOPPED:
+    "With `model.via: batch`: somebody cancelled a batch of the run at the provider while the run waited for it. The answers that the batch had are kept.",
+  BATCH_LOST:
+    "With `model.via: batch`: the provider answers 404 for a batch whose id the run has kept. Usually the key is of another account or project. Sending its requests again could pay for them twice, so the run stops; the hint names the folder to remove if the batch is gone for good.",
   RANGE_INVALID: "A Range header asks for bytes after the end of the file.",
   REQUEST_TIMED_OUT:
     "`limits.requestTimeoutMs` was over before the answer was whole. The model has stopped working on it.",

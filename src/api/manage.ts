@@ -114,7 +114,8 @@ export interface CancelOptions extends PlaceOptions {
  *
  * @returns `ended`: all have exited; `pending`: some still work after the wait; `asked`: told,
  *   without waiting; `idle`: no process was at work.
- * @throws SluiceError `NOT_A_RUN`, the signal's reason, and `SCHEDULER_MISSING` if workers of a
+ * @throws SluiceError `NOT_A_RUN`, the signal's reason, an error of the provider that still has
+ *   batches of the run, and `SCHEDULER_MISSING` if workers of a
  *   scheduler may still start because its client is not here.
  * @example
  * if ((await cancel("out")) === "ended") console.log("stopped; resume goes on with it");
@@ -123,8 +124,9 @@ export async function cancel(output: string, options: CancelOptions = {}): Promi
   const { waitMs = 15_000, signal } = options;
   return await managed(output, options, async (location, dependencies) => {
     const run = await openScheduled(location, dependencies, thisProcess());
-    const { end, placed } = await cancelAll(run, { waitMs, ...(signal && { signal }) });
+    const { end, placed, batches } = await cancelAll(run, { waitMs, ...(signal && { signal }) });
     if (typeof placed !== "number") throw placed;
+    if (typeof batches !== "number") throw batches;
     return end;
   });
 }

@@ -8,6 +8,7 @@ import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunLocation } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import { readPlan } from "../run/plan/plan.ts";
+import { cancelProviderBatches } from "../run/provider-batches/cancel-batches.ts";
 import { submissionsTo } from "../run/submissions.ts";
 import { backendContext } from "./backend-context.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -22,6 +23,8 @@ export interface ScheduledRun {
   scheduled: ScheduledWork | undefined;
   /** What the scheduler was given, read anew at each call. */
   submitted(): Promise<SubmittedRun>;
+  /** Cancels the batches that the run has at a provider; returns how many. */
+  cancelBatches(): Promise<number>;
 }
 
 /** Opens a run with the backend of its last call. @throws SluiceError `NOT_A_RUN`. */
@@ -43,18 +46,30 @@ export async function openScheduled(
       job,
       submissions: await submissionsTo(storage, backend),
     }),
+    async cancelBatches() {
+      const { engineContext } = await import("./run-dependencies.ts");
+      return cancelProviderBatches(storage, job, engineContext(surroundings, dependencies.logger));
+    },
   };
 }
 
+/** How a run was stopped everywhere. */
+export interface CanceledRun {
+  end: CancelEnd;
+  /** The number of workers that its scheduler had, or why the scheduler cannot be told. */
+  placed: number | SluiceError;
+  /** The number of batches that its provider had, or why the provider cannot be told. */
+  batches: number | SluiceError;
+}
+
 /**
- * Stops a run wherever it goes on: its processes, and the workers that its scheduler has.
- *
- * @returns the number of those workers, or why the scheduler cannot be told.
+ * Stops a run wherever it goes on: its processes, the workers that its scheduler has, and the
+ * batches that a provider has.
  */
 export async function cancelAll(
-  { dependencies, location, scheduled, submitted }: ScheduledRun,
+  { dependencies, location, scheduled, submitted, cancelBatches }: ScheduledRun,
   options: CancelOptions,
-): Promise<{ end: CancelEnd; placed: number | SluiceError }> {
+): Promise<CanceledRun> {
   const { signal } = options;
   const untilLeft = () => workersLeft(dependencies, location, signal);
   const cancelPlaced = async () =>
@@ -69,8 +84,12 @@ export async function cancelAll(
     },
   });
   const told = await (placed ?? cancelPlaced());
+  // Last, so that no worker is left to wonder at them.
+  const batches = await cancelBatches().catch(asSluiceError);
+  const isSome = (count: number | SluiceError) => typeof count === "number" && count > 0;
   return {
-    end: end === "idle" && typeof told === "number" && told > 0 ? "ended" : end,
+    end: end === "idle" && (isSome(told) || isSome(batches)) ? "ended" : end,
     placed: told,
+    batches,
   };
 }

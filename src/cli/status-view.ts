@@ -4,7 +4,7 @@ import { cutText } from "../run/status/cut-answers.ts";
 import { stateOrder } from "../run/status/state-words.ts";
 import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status/status.ts";
 import { duration, percent, rate } from "../terminal/progress-view.ts";
-import { counted, dollars, grouped, sized, spentOf } from "../terminal/quantities.ts";
+import { batchesOf, counted, dollars, grouped, sized, spentOf } from "../terminal/quantities.ts";
 import { clip, table } from "../terminal/table.ts";
 import { resumeCommand, retrySteps } from "./summary-view.ts";
 
@@ -87,6 +87,7 @@ function rateLines({ rowsPerSecond, etaSeconds, live }: RunStatus): string[] {
   if (live) {
     facts.push(
       `${grouped(live.inFlight)} in flight`,
+      ...batchesOf(live.batches ?? []),
       `${rate(live.promptTokensPerSecond)} tokens/s in`,
       `${rate(live.completionTokensPerSecond)} out`,
     );

@@ -1,4 +1,5 @@
 import type { InferenceRequest, TooLongPolicy } from "../foundation/inference.ts";
+import type { BatchRecord } from "./batch-records.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { DownloadProgress } from "./models/model-context.ts";
 import type { ResolveOptions } from "./models/models.ts";
@@ -90,6 +91,8 @@ export interface EngineDescription<Options> {
    * Default: any number.
    */
   taskRowsMultiple?(options: Options): number;
+  /** Rows of a task if the job sets none, for so many in all. Default: by the workers. */
+  taskRows?(options: Options, rows: number): number | undefined;
   /**
    * How many neighbouring rows of a task form one request, in `InferenceRequest.rows`, and are
    * settled together. Default: each row alone.
@@ -108,6 +111,26 @@ export interface EngineDescription<Options> {
    * a row may take hours, such a row would wait although another worker has room. Default: yes.
    */
   takesAhead?: boolean;
+  /**
+   * Whether its requests go to a provider in batches, which are kept with the run: answers come
+   * after minutes or hours. Default: no.
+   */
+  sendsBatches?(options: Options): boolean;
+  /**
+   * Cancels batches at their provider, each with the provider's id if it is known, and returns how
+   * many were not over yet. Present with `sendsBatches`.
+   *
+   * @param run as in `BatchRecords`.
+   * @throws SluiceError if the provider cannot be told.
+   */
+  cancelBatches?(
+    options: Options,
+    context: EngineContext,
+    run: string,
+    batches: readonly { record: BatchRecord; batch: string | undefined }[],
+  ): Promise<number>;
+  /** Tasks that a worker holds open at once. Default: `limits.maxOpenTasks`. */
+  maxOpenTasks?(options: Options): number | undefined;
   /** Whether all workers use the same servers, so that more workers do not compute more. */
   isShared?: boolean;
   /** Programs and modules that it executes, by names for people. Default: none. */

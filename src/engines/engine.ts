@@ -9,6 +9,7 @@ import type {
 import type { Json, JsonObject } from "../foundation/json.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
+import type { BatchRecords, BatchState } from "./batch-records.ts";
 
 /**
  * Runs a model: in this process, in one of its own, or over HTTP. An engine batches inside; the
@@ -50,6 +51,13 @@ export interface Engine {
   flush?(): void;
   /** The positions of rows, in an engine with several stages. */
   readonly stages?: readonly StageState[] | undefined;
+  /** Its batches at a provider, for an engine that sends requests in such. */
+  readonly batches?: readonly BatchState[] | undefined;
+  /**
+   * True if its requests outlive it, and the next engine of the run finds them again: nobody waits
+   * for them at a stop.
+   */
+  readonly keepsRequests?: boolean | undefined;
   /**
    * Tokenizes prompts ahead of their requests, for `InferenceRequest.tokens`; without prompts it
    * only returns the tokenizer. Absent if a server tokenizes, or without tokens.
@@ -181,6 +189,8 @@ export interface EngineContext {
   openRowModel?(stage: JsonObject, context: EngineContext): Promise<RowModel>;
   /** Places of the programs of engine `program`; absent outside of runs: then nothing is kept. */
   programPlaces?: ProgramPlaces;
+  /** Batches of the run at a provider; absent outside of runs: then there can be none. */
+  batchRecords?: BatchRecords;
   /** Functions of the running program, to which stages refer by number. */
   functions?: readonly unknown[];
   /** Ends the worker process at once, as `kill -9` would (faults of the fake engine). */

@@ -1,5 +1,6 @@
 import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
 import type { Json } from "../foundation/json.ts";
+import type { BatchState } from "./batch-records.ts";
 import type { Engine, StageState } from "./engine.ts";
 
 /** An engine that differs from another one only in how it answers a request. */
@@ -30,6 +31,14 @@ export abstract class WrappedEngine implements Engine {
 
   get stages(): readonly StageState[] | undefined {
     return this.inner.stages;
+  }
+
+  get batches(): readonly BatchState[] | undefined {
+    return this.inner.batches;
+  }
+
+  get keepsRequests(): boolean | undefined {
+    return this.inner.keepsRequests;
   }
 
   flush(): void {

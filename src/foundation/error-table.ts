@@ -235,6 +235,11 @@ export const errorTable = Object.freeze({
   BATCH_UNFINISHED: row("the batch has no manifest yet", "wait until its status is completed"),
   BATCH_EXPIRED: row("the window of the batch is over", "send the request in another batch"),
   BATCH_CANCELED: row("the batch was cancelled", "send the request in another batch"),
+  BATCH_INCOMPLETE: row(
+    "the batch at the provider ended without an answer to this request",
+    "look at the batch at the provider; sluice retry sends the request in another one",
+    true,
+  ),
   RANGE_INVALID: row("the file has no such bytes", "ask for bytes that it has"),
   WORKERS_MISSING: row(
     "the model has no worker",
@@ -324,6 +329,16 @@ export const errorTable = Object.freeze({
     engineUnavailable,
     "the endpoint does not know the requested path",
     "check model.baseUrl: it usually ends in /v1, and api must be one that the server has",
+  ),
+  BATCH_STOPPED: run(
+    resumable,
+    "a batch was cancelled at the provider",
+    "run the same command again: its answers are kept, and the rest goes into another batch",
+  ),
+  BATCH_LOST: run(
+    engineUnavailable,
+    "the provider does not know a batch of this run",
+    "use the key of the account and project that created it; the message says how to give it up",
   ),
   AUTHENTICATION_FAILED: run(
     engineUnavailable,

@@ -175,6 +175,19 @@ export const limits = Object.freeze({
   /** Texts in one embedding request: the most that a job may set, and the default. */
   maxEmbeddedTexts: 2048,
   defaultEmbeddedTexts: 32,
+  /** Requests and bytes of one batch file of a provider: what OpenAI takes. */
+  maxProviderBatchRequests: 50_000,
+  maxProviderBatchBytes: 200_000_000,
+  /** Largest file of results of such a batch. */
+  maxProviderResultBytes: 8 * 1024 ** 3,
+  /** Batches that one job may have at a provider at once, and the default. */
+  maxProviderBatches: 1000,
+  defaultProviderBatches: 4,
+  /** Shortest and longest time between two looks at such a batch. */
+  providerPollMs: 15_000,
+  maxProviderPollMs: 300_000,
+  /** How long such a batch waits for more requests of its task. */
+  providerBatchDelayMs: 2000,
   /** Largest audio file sent for transcription. */
   maxTranscribedBytes: 1024 * 1024 * 1024,
   /** Largest image in a chat; it is part of the request's text. */

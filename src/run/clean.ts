@@ -15,6 +15,7 @@ import {
   outputsPrefix,
   planPathOf,
   probePrefix,
+  providerBatchesPrefix,
   workerPrefix,
 } from "./directory/layout.ts";
 import { staleLeftovers } from "./directory/leftovers.ts";
@@ -34,6 +35,7 @@ const cleanedPrefixes = [
   claimPrefix,
   generationPrefix,
   probePrefix,
+  providerBatchesPrefix,
   workerPrefix,
   // Tasks of plans that lost a race, and drafts.
   "_sluice/tasks",

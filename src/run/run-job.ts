@@ -5,7 +5,7 @@ import { addUsage } from "../foundation/inference.ts";
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
 import { ProposedCommits } from "./attempt/proposed-commits.ts";
 import { openBudget } from "./bill/budget.ts";
-import { usdOf } from "./bill/costs.ts";
+import { pricesOf, usdOf } from "./bill/costs.ts";
 import { Coordinator } from "./coordinate/coordinator.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import { manifestPathOf, reportPath } from "./directory/layout.ts";
@@ -124,7 +124,7 @@ export async function runJob(
   const seal = (engine: Manifest["engine"]) =>
     sealRun(context, {
       engine,
-      prices: opened.job.prices,
+      prices: pricesOf(opened.job),
       assertLeads: () => coordinator.assertLeads(),
     });
   try {
@@ -167,6 +167,9 @@ export async function withSharedLimits(
   return { job: { ...job, model }, workers, notices };
 }
 
+const leftBatches =
+  "batches at the provider are still carried out: the same command takes their answers, sluice cancel cancels them";
+
 type CarryOutOptions = Pick<RunJobOptions, "preparation" | "onEvent" | "signal" | "isDetached">;
 
 /** Has the backend run the uncommitted tasks, and seals. */
@@ -205,6 +208,9 @@ export async function carryOut(
     const facts = { ...places, resumedRows, generatedTokens: end?.generatedTokens ?? 0 };
     if (end?.error) {
       const isStopped = end.error.code !== "RUN_DETACHED";
+      const isLeft =
+        isCancellation(end.error) && describeEngine(job.model).sendsBatches?.(job.model);
+      if (isLeft) onEvent({ type: "notice", message: leftBatches });
       if (isStopped) onEvent({ type: "run-stop", error: end.error.toJSON() });
       return await stoppedResult(context, end, { ...facts, runTimeSec: seconds() });
     }
@@ -344,7 +350,7 @@ export async function stoppedResult(
   const counts = await committedCounts(context, committed);
   const open = await openCounts(context, committed, end.partial);
   const usage = addUsage(counts.usage, open.usage);
-  const usd = usdOf(usage, plan.job.prices);
+  const usd = usdOf(usage, pricesOf(plan.job));
   const requests = await requestsOfStopped(context, counts, open);
   const answered = counts.rows.answered + open.answered;
   const isPipeline = plan.job.model.engine === "pipeline";

@@ -6,7 +6,7 @@ import {
   totalsOf,
 } from "../run/status/progress-state.ts";
 import type { Paint } from "./colors.ts";
-import { counted, grouped, spentOf } from "./quantities.ts";
+import { batchesOf, counted, grouped, spentOf } from "./quantities.ts";
 import { clip } from "./table.ts";
 
 /**
@@ -72,6 +72,7 @@ function blockFacts(state: ProgressState, totals: ProgressTotals, now: number): 
     ...(totals.fresh === 0 ? [] : [`${rate(progress.rowsPerSecond)} rows/s`]),
     `${grouped(state.resumedTasks + state.ended.tasks)}/${counted(state.run!.tasks, "task")}`,
     `${grouped(totals.inFlight)} in flight`,
+    ...batchesOf(progress.batches ?? []),
     ...(totals.fresh === 0
       ? []
       : [
@@ -145,6 +146,7 @@ function lineFacts(state: ProgressState, totals: ProgressTotals, progress: RunPr
     `${rate(progress.promptTokensPerSecond)} tokens/s in`,
     `${rate(progress.completionTokensPerSecond)} tokens/s out`,
     `${totals.inFlight} in flight`,
+    ...batchesOf(progress.batches ?? []),
     `${grouped(totals.failed)} failed`,
     ...cutFact(totals),
     ...(state.budget ? spentOf(state.budget) : []),

@@ -1,4 +1,5 @@
 import type { Budget, Spending } from "../run/bill/costs.ts";
+import type { BatchSum } from "../run/status/events.ts";
 
 /**
  * A count with its noun, thousands grouped.
@@ -47,4 +48,22 @@ export function spentOf({ spent, budget }: { spent: Spending; budget: Budget }):
   if (usd !== undefined) texts.push(`${dollars(spent.usd ?? 0)}/${dollars(usd)}`);
   if (minutes !== undefined) texts.push(`${spent.minutes.toFixed(1)}/${minutes} minutes`);
   return texts;
+}
+
+/**
+ * Batches at a provider by their states; none without any.
+ *
+ * @example
+ * batchesOf([{ state: "in_progress", batches: 2, requests: 10000, done: 4120 }]);
+ * // ["2 batches: 2 in_progress (4,120 of 10,000 requests)"]
+ */
+export function batchesOf(sums: readonly BatchSum[]): string[] {
+  if (sums.length === 0) return [];
+  const parts = sums.map(({ state, batches, requests, done }) => {
+    const share =
+      state === "in_progress" ? ` (${grouped(done)} of ${counted(requests, "request")})` : "";
+    return `${grouped(batches)} ${state}${share}`;
+  });
+  const all = sums.reduce((sum, { batches }) => sum + batches, 0);
+  return [`${counted(all, "batch", "batches")}: ${parts.join(", ")}`];
 }

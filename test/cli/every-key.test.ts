@@ -115,6 +115,8 @@ const beside: readonly [beginning: string, others: JsonObject][] = [
   ["model.latencyMs.max", { model: { latencyMs: { min: 0.2, max: 0.8 } } }],
   ["model.latencyMs.min", { model: { latencyMs: { min: 0.2, max: 0.8 } } }],
   ["model.array.", { model: { array: { count: 2, min: 0, max: 1 } } }],
+  ["model.batch", { model: { via: "batch" } }],
+  ["model.batchTokens", { model: { via: null } }],
   ["model.resources", { model: { stages: [{ kind: "select", columns: ["text"] }] } }],
   ["budget.usd", { prices: { promptUsdPerMillion: 1, completionUsdPerMillion: 1 } }],
   ["slurm", { backend: "slurm", workers: { max: 2 } }],

@@ -396,3 +396,23 @@ describe("showProgress", () => {
     expect(progressMode({ quiet: true }, true)).toBe("quiet");
   });
 });
+
+describe("batches at a provider", () => {
+  const withBatches: RunEvent = {
+    ...(progress(0) as RunEvent & { type: "task-progress" }),
+    batches: [
+      { task: 1, batch: "batch_1", state: "in_progress", requests: 300, done: 120 },
+      { task: 1, state: "waiting", requests: 200, done: 0 },
+    ],
+  };
+
+  it("are shown by their states while they last", () => {
+    let state = initialProgress(0);
+    for (const event of [start, worker, task, withBatches]) state = reduceProgress(state, event, 1);
+    const text = "2 batches: 1 in_progress (120 of 300 requests), 1 waiting";
+    expect(renderProgress(state, 100, 2).join("\n")).toContain(text);
+    expect(renderProgressLine(state, 2)).toContain(text);
+    state = reduceProgress(state, progress(50), 3);
+    expect(renderProgressLine(state, 4)).not.toContain("batch");
+  });
+});

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { counted, dollars, sized, spentOf } from "../../src/terminal/quantities.ts";
+import { batchesOf, counted, dollars, sized, spentOf } from "../../src/terminal/quantities.ts";
 
 it("writes counts and sizes for people", () => {
   expect([0, 1, 1000].map((count) => counted(count, "row"))).toEqual([
@@ -29,6 +29,17 @@ it("writes money to the cent, and small sums to three digits", () => {
     "$0.0123",
     "$0.00000123",
     "below $0.000001",
+  ]);
+});
+
+it("writes a provider's batches by their states", () => {
+  expect(batchesOf([])).toEqual([]);
+  const states = [
+    { state: "in_progress", batches: 2, requests: 10_000, done: 4120 },
+    { state: "finalizing", batches: 1, requests: 10, done: 10 },
+  ];
+  expect(batchesOf(states)).toEqual([
+    "3 batches: 2 in_progress (4,120 of 10,000 requests), 1 finalizing",
   ]);
 });
 

@@ -24,7 +24,7 @@ async function cancel(run: string, options: { wait: boolean }, io: CliIo): Promi
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort());
   try {
-    const { end, placed } = await cancelAll(opened, {
+    const { end, placed, batches } = await cancelAll(opened, {
       waitMs: options.wait ? waitMs : 0,
       onAsked: (lives) => void io.stderr.write(`${whoIsAsked(lives)}\n`),
       signal: stop.signal,
@@ -41,6 +41,12 @@ async function cancel(run: string, options: { wait: boolean }, io: CliIo): Promi
       );
     } else if (placed > 0) {
       io.stderr.write(`${counted(placed, "worker")} canceled at ${opened.backend}\n`);
+    }
+    if (batches instanceof SluiceError) {
+      io.stderr.write(`batches at the provider may still be carried out: ${batches.message}\n`);
+      io.stderr.write(`  hint: ${batches.hint}\n`);
+    } else if (batches > 0) {
+      io.stderr.write(`${counted(batches, "batch", "batches")} cancelled at the provider\n`);
     }
     await write(io, `${words[end]}\n`);
   } catch (error) {

@@ -2,7 +2,7 @@ import type { EngineDescription, SentKey } from "../engine-description.ts";
 import type { ModelContext } from "../models/model-context.ts";
 import { checkKeys, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
 import { endpointsOf } from "./endpoints.ts";
-import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
+import { type EndpointOptions, type OpenaiModelOptions, providerBatchOptions } from "./options.ts";
 import {
   compatibleSupport,
   isOpenaiItself,
@@ -12,7 +12,10 @@ import {
 
 /** The description of engine `openai`. */
 export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
-  open: async (options, context) => (await import("./engine.ts")).openOpenai(options, context),
+  open: async (options, context) =>
+    options.via === "batch"
+      ? (await import("./batch/engine.ts")).openBatchEngine(options, context)
+      : (await import("./engine.ts")).openOpenai(options, context),
   support: (options) =>
     serversOf(options).some(isOpenaiItself) ? openaiItselfSupport : compatibleSupport,
   unsupportedPolicies,
@@ -24,6 +27,16 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   callsTools: true,
   keepsPrefixes: true,
   isShared: true,
+  sendsBatches: ({ via }) => via === "batch",
+  cancelBatches: async (options, ...rest) =>
+    (await import("./batch/cancel-batches.ts")).cancelBatches(options, ...rest),
+  taskRows(options, rows) {
+    if (options.via !== "batch") return undefined;
+    const { maxBatches, maxRequests } = providerBatchOptions(options);
+    return Math.min(maxRequests, Math.ceil(rows / maxBatches));
+  },
+  maxOpenTasks: (options) =>
+    options.via === "batch" ? providerBatchOptions(options).maxBatches : undefined,
   servers: serversOf,
   sendsKeys: (options) => endpointsOf(options).flatMap(sentKey),
   sharedAmong: ({ maxInFlight, requestsPerMinute, tokensPerMinute, ...options }, workers) => ({
@@ -31,6 +44,7 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
     maxInFlight: maxInFlight && Math.max(1, Math.floor(maxInFlight / workers)),
     requestsPerMinute: requestsPerMinute && requestsPerMinute / workers,
     tokensPerMinute: tokensPerMinute && tokensPerMinute / workers,
+    ...(options.via === "batch" && { batch: batchesShared(options, workers) }),
   }),
   assertEnvironment: checkKeys,
   prepare: contact,
@@ -47,6 +61,11 @@ function sentKey({ baseUrl, apiKeyEnv }: EndpointOptions): SentKey[] {
   const isDefault = apiKeyEnv === undefined;
   if (isDefault && !isOfOpenai(baseUrl)) return [];
   return [{ variable: apiKeyEnv ?? defaultKeyVariable, host: new URL(baseUrl).host, isDefault }];
+}
+
+function batchesShared(options: Pick<OpenaiModelOptions, "batch">, workers: number) {
+  const batch = providerBatchOptions(options);
+  return { ...batch, maxBatches: Math.max(1, Math.floor(batch.maxBatches / workers)) };
 }
 
 function serversOf(options: Pick<OpenaiModelOptions, "baseUrl" | "endpoints">): string[] {

@@ -1,14 +1,10 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import {
-  contentText,
-  type InferenceRequest,
-  type InferenceResponse,
-  type OnDelta,
-} from "../../foundation/inference.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Batched, batched } from "../batching/batched.ts";
 import type { Engine, EngineContext } from "../engine.ts";
+import { checkContext, checkWords } from "./context-length.ts";
 import { EndpointPool } from "./endpoint-pool.ts";
 import { GenerationCall } from "./generation-call.ts";
 import { imageAddress } from "./image.ts";
@@ -83,11 +79,11 @@ class OpenaiEngine implements Engine {
     signal: AbortSignal,
     onDelta?: OnDelta,
   ): Promise<InferenceResponse> {
-    this.#checkWords(request);
+    checkWords(request, this.#options);
     const { clock } = this.#context;
     const startMs = clock.monotonic();
     const { answers, usage } = await this.#answer(request, signal, onDelta);
-    this.#checkContext(usage.promptTokens);
+    checkContext(usage, this.#options);
     return { answers, usage, seconds: (clock.monotonic() - startMs) / 1000 };
   }
 
@@ -156,43 +152,4 @@ class OpenaiEngine implements Engine {
     const models = Array.from({ length: atOnce }, () => new EmbeddingModel(this.#sender, fields));
     return batched(models, { maxBatchRows }, this.#context);
   }
-
-  /** A prompt that cannot fit is not paid for. */
-  #checkWords(request: InferenceRequest): void {
-    const { contextTokens } = this.#options;
-    if (contextTokens === undefined) return;
-    const words = leastTokens(request, contextTokens + 1);
-    if (words <= contextTokens) return;
-    const detail = `more than ${contextTokens} words, contextTokens is ${contextTokens}`;
-    throw new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
-  }
-
-  /** For servers that cut a prompt silently, if the job gives the context's size. */
-  #checkContext(promptTokens: number): void {
-    const { contextTokens } = this.#options;
-    if (contextTokens === undefined || promptTokens <= contextTokens) return;
-    const detail = `${promptTokens} tokens, contextTokens is ${contextTokens}`;
-    throw new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
-  }
-}
-
-const word = /\S+/g;
-
-/**
- * A lower bound of a prompt's tokens, without the server's tokenizer: its words, since a tokenizer
- * cuts text at white space before anything else. The true number is usually a third more, and far
- * more in languages without spaces.
- *
- * @param enough counting ends here.
- */
-export function leastTokens(
-  { messages, prompt = "" }: Pick<InferenceRequest, "messages" | "prompt">,
-  enough: number,
-): number {
-  const texts = messages?.map(({ content }) => contentText(content)) ?? [prompt];
-  let words = 0;
-  for (const text of texts) {
-    for (const _ of text.matchAll(word)) if (++words >= enough) return words;
-  }
-  return words;
 }

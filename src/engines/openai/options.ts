@@ -66,6 +66,41 @@ const extraBody = z.record(z.string(), z.json()).superRefine((fields, context) =
   }
 });
 
+/** How requests go through a provider's batch API. */
+const providerBatches = z.strictObject({
+  maxBatches: atLeastOne
+    .max(limits.maxProviderBatches)
+    .default(limits.defaultProviderBatches)
+    .describe("Batches at the provider at once, of all workers together"),
+  maxRequests: atLeastOne
+    .max(limits.maxProviderBatchRequests)
+    .default(limits.maxProviderBatchRequests)
+    .describe("Requests of one batch; a larger task becomes several batches"),
+  maxFileBytes: atLeastOne
+    .default(limits.maxProviderBatchBytes)
+    .describe("Bytes of the file of one batch"),
+  maxBatchDelayMs: z
+    .int()
+    .min(0)
+    .default(limits.providerBatchDelayMs)
+    .describe("How long a batch waits for another request of its task before it is sent"),
+  pollMs: atLeastOne
+    .default(limits.providerPollMs)
+    .describe("Shortest time between two looks at a batch; it grows to a 20th of the batch's age"),
+  maxPollMs: atLeastOne
+    .default(limits.maxProviderPollMs)
+    .describe("Longest time between two looks at a batch"),
+});
+
+/** Keys that say how single requests are sent. */
+const keysOfRequests = [
+  "endpoints",
+  "maxInFlight",
+  "requestsPerMinute",
+  "tokensPerMinute",
+  "maxBatchRows",
+] as const;
+
 /** `model` of a job with engine `openai`. */
 export const openaiModel = z
   .strictObject({
@@ -86,6 +121,12 @@ export const openaiModel = z
       "Environment variable with the API key; default, for OpenAI only: OPENAI_API_KEY",
       z.string().optional(),
     ),
+    via: setting(
+      "operation",
+      "How requests are sent: one by one, or in files of the provider's batch API",
+      z.enum(["requests", "batch"]).default("requests"),
+    ),
+    batch: setting("operation", "With via: batch: the batches", providerBatches.optional()),
     maxInFlight: setting(
       "operation",
       "Requests at once to one endpoint; default: found automatically",
@@ -135,9 +176,14 @@ export const openaiModel = z
       .optional()
       .describe("Context of the model, if the server does not check it"),
   })
-  .superRefine(({ baseUrl, endpoints = [] }, context) => {
+  .superRefine(({ baseUrl, endpoints = [], via, batch, ...others }, context) => {
     const refuse = (path: (string | number)[], message: string) =>
       context.addIssue({ code: "custom", path, message });
+    if (via !== "batch" && batch !== undefined) refuse(["batch"], "needs via: batch");
+    for (const key of via === "batch" ? keysOfRequests : []) {
+      if (key === "endpoints" ? endpoints.length === 0 : others[key] === undefined) continue;
+      refuse([key], "has no effect with via: batch: leave it out");
+    }
     if (baseUrl !== undefined && endpoints.length > 0) {
       refuse(["endpoints"], "baseUrl says where to ask: give one of them");
     }
@@ -149,6 +195,15 @@ export const openaiModel = z
   });
 
 export type OpenaiModelOptions = z.output<typeof openaiModel>;
+
+export type ProviderBatchOptions = z.output<typeof providerBatches>;
+
+/** The settings of a model's batches, with their defaults. */
+export function providerBatchOptions({
+  batch,
+}: Pick<OpenaiModelOptions, "batch">): ProviderBatchOptions {
+  return batch ?? providerBatches.parse({});
+}
 
 /** One server of a model. */
 export type EndpointOptions = z.output<typeof endpoint>;

@@ -45,7 +45,15 @@ export function readReply(
   asked: Asked,
   redact: (text: string) => string,
 ): ReadReply {
-  const body = parseReply(reply, redact);
+  return readAnswers(parseReply(reply, redact), form, asked);
+}
+
+/** The same for a body that was parsed already; errors as `readReply`. */
+export function readAnswers(
+  body: JsonObject,
+  form: "chat" | "completion",
+  asked: Asked,
+): ReadReply {
   const { choices } = body;
   if (!Array.isArray(choices)) throw malformed(`choices is ${kindOf(choices)}`);
   if (choices.length === 0) throw new SluiceError("ANSWER_EMPTY");

@@ -5,12 +5,11 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse, Usage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type Random, randomInteger } from "../../foundation/random.ts";
+import type { Random } from "../../foundation/random.ts";
 import type { Call } from "./call.ts";
+import { type FormField, formWithFile } from "./form.ts";
 import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
-import type { HttpReply, StreamedBody } from "./transport.ts";
-
-type Field = [name: string, value: Json];
+import type { HttpReply } from "./transport.ts";
 
 /** An engine's answer without its time. */
 type Transcribed = Omit<InferenceResponse, "seconds">;
@@ -38,11 +37,15 @@ export async function transcriptionCall(
   };
   // A client sends each of a list's values under the same name.
   const granularities = (translate ? [] : (times ?? [])).map(
-    (each): Field => ["timestamp_granularities[]", each],
+    (each): FormField => ["timestamp_granularities[]", each],
   );
-  const drawn = Array.from({ length: 4 }, () => randomInteger(random, 2 ** 32).toString(36));
+  const bytes = await sizeOf(file);
   const all = [...Object.entries({ ...fields, ...asked }), ...granularities];
-  const body = formOf(all, file, await sizeOf(file), `sluice-${drawn.join("")}`);
+  const body = formWithFile(all, random, {
+    name: basename(file),
+    bytes,
+    read: () => createReadStream(file, { end: bytes - 1 }),
+  });
   return {
     ...{ form: translate ? "translation" : "transcription", tokens: 0, body: () => body },
     mayLackPath: given !== undefined,
@@ -58,40 +61,6 @@ async function sizeOf(file: string): Promise<number> {
   if (!found.isFile()) throw unreadable("it is not a file");
   if (found.size <= limits.maxTranscribedBytes) return found.size;
   throw unreadable(`${found.size} bytes, the most is ${limits.maxTranscribedBytes}`);
-}
-
-function formOf(
-  fields: readonly Field[],
-  file: string,
-  fileBytes: number,
-  boundary: string,
-): StreamedBody {
-  const part = (facts: string, rest: string) =>
-    `--${boundary}\r\ncontent-disposition: form-data; ${facts}\r\n${rest}`;
-  const parts = fields.map(([name, value]) =>
-    part(`name="${quoted(name)}"`, `\r\n${textOf(value)}\r\n`),
-  );
-  const named = `name="file"; filename="${quoted(basename(file))}"`;
-  const head = parts.join("") + part(named, "content-type: application/octet-stream\r\n\r\n");
-  const tail = `\r\n--${boundary}--\r\n`;
-  return {
-    contentType: `multipart/form-data; boundary=${boundary}`,
-    contentLength: Buffer.byteLength(head) + fileBytes + Buffer.byteLength(tail),
-    async *stream() {
-      yield Buffer.from(head);
-      if (fileBytes > 0) yield* createReadStream(file, { end: fileBytes - 1 });
-      yield Buffer.from(tail);
-    },
-  };
-}
-
-/** In the browsers' way to write names in a form. */
-function quoted(name: string): string {
-  return name.replace(/["\r\n]/g, (character) => encodeURIComponent(character));
-}
-
-function textOf(value: Json): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function readTranscript(

@@ -19,6 +19,8 @@ export interface HttpReply {
 
 /** Takes a reply in parts, if it is a stream of events. */
 export interface ReplySink {
+  /** Takes replies of any other type in parts as well. */
+  readonly takesAnyType?: boolean;
   add(chunk: Uint8Array): void;
   /**
    * The whole reply.
@@ -140,12 +142,20 @@ export class Transport {
    * Gets a page and returns the whole reply.
    * @throws as `post`.
    */
-  get(path: string, signal: AbortSignal): Promise<HttpReply> {
-    return this.#send("GET", path, this.#headers, null, signal);
+  get(path: string, signal: AbortSignal, sink?: ReplySink): Promise<HttpReply> {
+    return this.#send("GET", path, this.#headers, null, signal, sink);
+  }
+
+  /**
+   * Deletes a resource and returns the whole reply.
+   * @throws as `post`.
+   */
+  delete(path: string, signal: AbortSignal): Promise<HttpReply> {
+    return this.#send("DELETE", path, this.#headers, null, signal);
   }
 
   #send(
-    method: "GET" | "POST",
+    method: "GET" | "POST" | "DELETE",
     path: string,
     headers: Record<string, string>,
     body: string | Readable | null,
@@ -294,8 +304,9 @@ class Exchange implements Dispatcher.DispatchHandler, Abortable, Incoming {
   ): void {
     this.#status = status;
     this.#headers = headers;
+    if (this.#sink === undefined || status >= 300) return;
     const isEvents = String(headers["content-type"]).startsWith("text/event-stream");
-    this.#isStream = this.#sink !== undefined && status < 300 && isEvents;
+    this.#isStream = isEvents || this.#sink.takesAnyType === true;
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

@@ -6,12 +6,11 @@ import {
   promptCharacters,
   type Usage,
 } from "../../foundation/inference.ts";
-import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { BatchModel } from "../batching/batched.ts";
 import type { Call } from "./call.ts";
 import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
 import type { RequestSender } from "./request-sender.ts";
-import type { HttpReply } from "./transport.ts";
 
 /** A text to embed. */
 export type EmbeddingRequest = Pick<InferenceRequest, "prompt">;
@@ -36,15 +35,14 @@ export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
   async run(batch: readonly EmbeddingRequest[], signal: AbortSignal) {
     const texts = batch.map(({ prompt = "" }) => prompt);
     const body = `{${this.#fields},"input":${JSON.stringify(texts)}}`;
-    const call: Call<{ vectors: Json[]; usage: Usage }> = {
+    const call: Call<Vectors> = {
       form: "embedding",
       tokens: batch.reduce((sum, request) => sum + estimatedTokens(promptCharacters(request)), 0),
       body: () => body,
-      read: (reply, redact) => readVectors(reply, texts.length, redact),
+      read: (reply, redact) => readVectors(parseReply(reply, redact), texts.length),
     };
     try {
-      const { vectors, usage } = await this.#sender.send(call, batch, signal);
-      return withUsage(vectors, texts, usage);
+      return withUsage(await this.#sender.send(call, batch, signal), texts);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.scope !== "row" || !error.retryable) throw error;
       return texts.map(() => error);
@@ -52,13 +50,22 @@ export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
   }
 }
 
+interface Vectors {
+  vectors: Json[];
+  usage: Usage;
+}
+
+/**
+ * The answer to the request for the vector of one text.
+ * @throws SluiceError `RESPONSE_MALFORMED`.
+ */
+export function readVector(body: JsonObject): Embedded {
+  const { vectors, usage } = readVectors(body, 1);
+  return embedded(vectors[0]!, usage.promptTokens, usage.cachedTokens);
+}
+
 /** The vectors of a reply in the order of the texts. */
-function readVectors(
-  reply: HttpReply,
-  count: number,
-  redact: (text: string) => string,
-): { vectors: Json[]; usage: Usage } {
-  const { data, usage } = parseReply(reply, redact);
+function readVectors({ data, usage }: JsonObject, count: number): Vectors {
   if (!Array.isArray(data)) throw malformed(`data is ${kindOf(data)}`);
   if (data.length !== count) throw malformed(`it holds ${data.length} of ${count} vectors`);
   const vectors: Json[] = new Array(count).fill(null);
@@ -78,11 +85,8 @@ function readVectors(
 }
 
 /** Servers count tokens in sum: each text has its share by its length. */
-function withUsage(
-  vectors: readonly Json[],
-  texts: readonly string[],
-  { promptTokens: total, cachedTokens }: Usage,
-): Embedded[] {
+function withUsage({ vectors, usage }: Vectors, texts: readonly string[]): Embedded[] {
+  const { promptTokens: total, cachedTokens } = usage;
   const characters = Math.max(
     1,
     texts.reduce((sum, text) => sum + text.length, 0),
@@ -93,12 +97,13 @@ function withUsage(
       const upTo = (place: number) => Math.round((tokens * place) / characters);
       return upTo(before + texts[at]!.length) - upTo(before);
     };
-    const usage = {
-      promptTokens: shareOf(total),
-      cachedTokens: shareOf(cachedTokens),
-      completionTokens: 0,
-    };
+    const own = embedded(value, shareOf(total), shareOf(cachedTokens));
     before += texts[at]!.length;
-    return { answers: [{ text: "", value, finishReason: "stop", tokens: 0 }], usage };
+    return own;
   });
+}
+
+function embedded(value: Json, promptTokens: number, cachedTokens: number): Embedded {
+  const usage = { promptTokens, cachedTokens, completionTokens: 0 };
+  return { answers: [{ text: "", value, finishReason: "stop", tokens: 0 }], usage };
 }

@@ -9,7 +9,7 @@ import type { RunContext } from "../run-context.ts";
 import { readCommits } from "../seal/commits.ts";
 import { readManifest } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
-import { type Budget, type Prices, type Spending, tokensOf, usdOf } from "./costs.ts";
+import { type Budget, type Prices, pricesOf, type Spending, tokensOf, usdOf } from "./costs.ts";
 import { journaledAnswers, journaledAttempts } from "./journaled.ts";
 
 export interface BudgetWatchOptions {
@@ -142,12 +142,12 @@ export async function openBudget(
   { context, job, committed }: BudgetedRun,
   onEvent: (event: RunEvent) => void,
 ): Promise<BudgetWatch | undefined> {
-  const { budget, prices } = job;
+  const { budget } = job;
   if (!budget || Object.values(budget).every((limit) => limit === undefined)) return undefined;
   const { storage, plan, clock } = context;
   return new BudgetWatch({
     budget,
-    prices,
+    prices: pricesOf(job),
     clock,
     earlier: await earlierCost(storage, plan),
     tasks: await spentByTask(context, committed),

@@ -1,8 +1,27 @@
+import { describeEngine } from "../../engines/registry.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import type { JobSpec } from "../job/schema.ts";
 
 /** Prices of tokens; undefined if the job gives none. */
-export type Prices = JobSpec["prices"];
+export type Prices = Omit<NonNullable<JobSpec["prices"]>, "batchShare"> | undefined;
+
+/** The share of their prices that most providers take for the requests of batches. */
+const usualBatchShare = 0.5;
+
+/** The prices of a job's requests: those of batches if it sends them in such. */
+export function pricesOf({ model, prices }: Pick<JobSpec, "model" | "prices">): Prices {
+  if (!prices) return undefined;
+  const { batchShare = usualBatchShare, ...single } = prices;
+  if (!describeEngine(model).sendsBatches?.(model)) return single;
+  const { promptUsdPerMillion, cachedPromptUsdPerMillion, completionUsdPerMillion } = single;
+  return {
+    promptUsdPerMillion: promptUsdPerMillion * batchShare,
+    completionUsdPerMillion: completionUsdPerMillion * batchShare,
+    ...(cachedPromptUsdPerMillion !== undefined && {
+      cachedPromptUsdPerMillion: cachedPromptUsdPerMillion * batchShare,
+    }),
+  };
+}
 
 const tokensPerPrice = 1_000_000;
 /** A billionth of a dollar: far below the price of any token. */

@@ -40,6 +40,8 @@ export const probePrefix = "_sluice/probe/";
 export const logPrefix = "_sluice/logs/";
 /** Which tries of rows gave the results in mounts. */
 export const stagedPrefix = "_sluice/staged/";
+/** Batches at a provider. */
+export const providerBatchesPrefix = "_sluice/provider-batches/";
 const sealPrefix = "_sluice/seals/";
 /** Manifests under the names of their writers. */
 const manifestPrefix = "_sluice/manifests/";
@@ -260,6 +262,27 @@ export function stagedPath(row: number, { generation }: Pick<Generation, "genera
   return `${stagedPrefix}g${generation}/${row}.json`;
 }
 
+/** The batches of a task at a provider. */
+export function taskBatchesPrefix(task: number, of: Generation): string {
+  return `${providerBatchesPrefix}${of.runId.toLowerCase()}.g${of.generation}/${task}/`;
+}
+
+interface NumberedBatch {
+  task: number;
+  number: number;
+  key: string;
+}
+
+/** The requests of a batch: created once, before the provider is told to create the batch. */
+export function providerBatchPath({ task, number }: NumberedBatch, of: Generation): string {
+  return `${taskBatchesPrefix(task, of)}${number}.json`;
+}
+
+/** The one record of the provider's id of a batch. */
+export function providerBatchIdPath({ task, number, key }: NumberedBatch, of: Generation): string {
+  return `${taskBatchesPrefix(task, of)}${number}.${key}.json`;
+}
+
 /** Where dead processes may have left files, except for the many attempts. */
 export const shallowPrefixes = [
   "_SUCCESS",
@@ -283,6 +306,7 @@ export const shallowPrefixes = [
   partPrefix,
   plansPrefix,
   probePrefix,
+  providerBatchesPrefix,
   rowHashesPrefix,
   sealPrefix,
   stagedPrefix,

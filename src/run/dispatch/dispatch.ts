@@ -23,6 +23,7 @@ import {
 import {
   DispatchedWorker,
   type DrainNotice,
+  type HeldTasks,
   type RefusedStart,
   type WorkerHandle,
 } from "./dispatched-worker.ts";
@@ -47,8 +48,8 @@ export interface DispatchOptions {
    * then refuses at once. Its errors end the run.
    */
   startWorker(index: number, unwanted: AbortSignal): Promise<WorkerHandle | RefusedStart>;
-  /** Whether workers hold tasks that their engine has no room for yet. Default: they do. */
-  takesAhead?: boolean | undefined;
+  /** How many tasks each worker holds. */
+  held?: HeldTasks;
   /** Lets workers go for which no task is left, before the run ends. Default: they stay. */
   releasesIdle?: boolean;
   /** Time for a worker to get ready; default `limits.workerReadyTimeoutMs`. */
@@ -166,7 +167,7 @@ export class Dispatcher {
       (start) => {
         this.#starting--;
         if (!("refused" in start)) {
-          this.#join(new DispatchedWorker(index, start, this.#options.takesAhead));
+          this.#join(new DispatchedWorker(index, start, this.#options.held));
         } else if (unwanted.aborted) this.#giveBack(index);
         else this.#awaitRoom(index, refusals + 1, start);
       },

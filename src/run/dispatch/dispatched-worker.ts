@@ -35,6 +35,14 @@ export interface RefusedStart {
 /** Silent checks in a row after which a worker counts as hanging. */
 const maxMissedLooks = 2;
 
+/** How many tasks a worker holds. */
+export interface HeldTasks {
+  /** Whether it holds tasks that its engine has no room for yet. Default: it does. */
+  takesAhead?: boolean | undefined;
+  /** Default, and most: `limits.maxOpenTasks`. */
+  maxOpenTasks?: number | undefined;
+}
+
 type WantedRows = Partial<Pick<DispatchedWorker, "capacity" | "rowsAhead">>;
 
 /** A worker of a dispatcher, with its tasks. */
@@ -59,10 +67,15 @@ export class DispatchedWorker {
   #hasSpoken = false;
   #missedLooks = 0;
   readonly #takesAhead: boolean;
+  readonly #maxTasks: number;
 
-  /** @param takesAhead whether it holds tasks that its engine has no room for yet. */
-  constructor(index: number, handle: WorkerHandle, takesAhead = true) {
+  constructor(
+    index: number,
+    handle: WorkerHandle,
+    { takesAhead = true, maxOpenTasks = limits.maxOpenTasks }: HeldTasks = {},
+  ) {
     this.#takesAhead = takesAhead;
+    this.#maxTasks = Math.min(maxOpenTasks, limits.maxOpenTasks);
     this.index = index;
     this.handle = handle;
     this.id = String(index);
@@ -82,7 +95,7 @@ export class DispatchedWorker {
 
   /** True if it should get another task. */
   get wantsTask(): boolean {
-    if (this.leavesFor !== undefined || this.running.size >= limits.maxOpenTasks) return false;
+    if (this.leavesFor !== undefined || this.running.size >= this.#maxTasks) return false;
     let [waiting, inFlight, ahead] = [0, 0, 0];
     for (const task of this.running.values()) {
       waiting += task.waiting;

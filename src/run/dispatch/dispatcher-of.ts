@@ -1,6 +1,8 @@
 import { describeEngine } from "../../engines/registry.ts";
+import type { JobSpec } from "../job/schema.ts";
 import type { BackendRun } from "./backend.ts";
 import { Dispatcher, type DispatchOptions } from "./dispatch.ts";
+import type { HeldTasks } from "./dispatched-worker.ts";
 
 /**
  * The dispatcher of a run, for a backend that starts workers one by one.
@@ -14,7 +16,7 @@ export function dispatcherOf(
   options: Pick<DispatchOptions, "releasesIdle"> = {},
 ): Dispatcher {
   const { context, job } = run;
-  const { readyTimeoutMs, takesAhead } = describeEngine(job.model);
+  const { readyTimeoutMs } = describeEngine(job.model);
   return new Dispatcher({
     tasks: run.tasks,
     rowsOf: run.rowsOf,
@@ -22,7 +24,7 @@ export function dispatcherOf(
     startWorker,
     ...options,
     readyTimeoutMs: readyTimeoutMs?.(job.model),
-    takesAhead,
+    held: heldTasks(job.model),
     maxSilenceMs: job.workers.maxSilenceMs,
     clock: context.clock,
     random: context.random,
@@ -32,4 +34,10 @@ export function dispatcherOf(
     onEvent: run.onEvent,
     signal: run.signal,
   });
+}
+
+/** How many tasks a worker with this model holds. */
+export function heldTasks(model: JobSpec["model"]): HeldTasks {
+  const { takesAhead, maxOpenTasks } = describeEngine(model);
+  return { takesAhead, maxOpenTasks: maxOpenTasks?.(model) };
 }

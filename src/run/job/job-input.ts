@@ -520,6 +520,8 @@ export interface JobPrices {
   cachedPromptUsdPerMillion?: number | undefined;
   /** US dollars for a million tokens of answers. */
   completionUsdPerMillion: number;
+  /** With model.via batch: the share of these prices that batches cost; default 0.5. */
+  batchShare?: number | undefined;
 }
 
 /** Settings of `backend: ray`. */

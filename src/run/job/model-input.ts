@@ -43,6 +43,13 @@ export interface JobModelOpenai {
   endpoints?: JobModelOpenaiEndpoints[] | undefined;
   /** Environment variable with the API key; default, for OpenAI only: OPENAI_API_KEY. */
   apiKeyEnv?: string | undefined;
+  /**
+   * How requests are sent: one by one, or in files of the provider's batch API. Default:
+   * `"requests"`.
+   */
+  via?: "requests" | "batch" | undefined;
+  /** With via: batch: the batches. */
+  batch?: JobModelOpenaiBatch | undefined;
   /** Requests at once to one endpoint; default: found automatically. */
   maxInFlight?: number | undefined;
   /** Requests a minute to one endpoint; default: from its rate-limit headers. */
@@ -78,6 +85,25 @@ export interface JobModelOpenaiEndpoints {
   weight?: number | undefined;
   /** Environment variable with its API key; default: model.apiKeyEnv. */
   apiKeyEnv?: string | undefined;
+}
+
+/** With via: batch: the batches. */
+export interface JobModelOpenaiBatch {
+  /** Batches at the provider at once, of all workers together. Default: `4`. */
+  maxBatches?: number | undefined;
+  /** Requests of one batch; a larger task becomes several batches. Default: `50000`. */
+  maxRequests?: number | undefined;
+  /** Bytes of the file of one batch. Default: `200000000`. */
+  maxFileBytes?: number | undefined;
+  /** How long a batch waits for another request of its task before it is sent. Default: `2000`. */
+  maxBatchDelayMs?: number | undefined;
+  /**
+   * Shortest time between two looks at a batch; it grows to a 20th of the batch's age. Default:
+   * `15000`.
+   */
+  pollMs?: number | undefined;
+  /** Longest time between two looks at a batch. Default: `300000`. */
+  maxPollMs?: number | undefined;
 }
 
 export interface JobModelLlamaServer {

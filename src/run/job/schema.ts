@@ -196,6 +196,12 @@ const prices = z.strictObject({
     .optional()
     .describe("The same for cached ones; default: the same price"),
   completionUsdPerMillion: price.describe("US dollars for a million tokens of answers"),
+  batchShare: z
+    .number()
+    .min(0)
+    .max(1)
+    .optional()
+    .describe("With model.via batch: the share of these prices that batches cost; default 0.5"),
 });
 
 const workers = z.strictObject({
@@ -494,6 +500,16 @@ const plainJob = z.strictObject({
   ),
 });
 
+/** Keys of stages whose requests would be sent in batches: a stage cannot wait for those. */
+function stagesInBatches({ model }: Pick<z.output<typeof plainJob>, "model">): string[] {
+  const stages = model.engine === "pipeline" ? model.stages : [];
+  return stages.flatMap((stage, at) => {
+    const own = "model" in stage ? stage.model : undefined;
+    const isBatch = own?.engine === "openai" && own.via === "batch";
+    return isBatch ? [`model.stages.${at}.model.via`] : [];
+  });
+}
+
 /** The job file's schema: the one source of types, defaults, flags, help, JSON Schema and docs. */
 export const jobSchema = plainJob
   .refine(({ input, dataset }) => input !== undefined || dataset !== undefined, {
@@ -518,6 +534,9 @@ export const jobSchema = plainJob
     }
     if (prompt?.schema !== undefined && schema !== undefined) {
       refuse("schema", "prompt.schema says it too: give one of them");
+    }
+    for (const key of stagesInBatches(job)) {
+      refuse(key, "batch is for the rows of runs, not of stages: leave it out");
     }
     for (const [key, message] of trustProblems(job)) refuse(key, message);
     for (const [key, message] of backendProblems(job)) refuse(key, message);

@@ -213,6 +213,8 @@ async function defaultRows(
 ): Promise<number> {
   const { workers, order, openFile } = by;
   const estimated = Math.min(await estimateRows(found.files, openFile), job.limit ?? Infinity);
+  const wanted = describeEngine(job.model).taskRows?.(job.model, estimated);
+  if (wanted !== undefined) return Math.max(1, Math.min(limits.maxTaskRows, wanted));
   const sizeFor = order === "prefix" ? prefixTaskRows : defaultTaskRows;
   return sizeFor(estimated, workers);
 }

@@ -2,7 +2,12 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { errorTable } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type LookOptions, lookAtLives } from "../coordinate/lives.ts";
-import { attemptPrefix, commitPrefix, generationPrefix } from "../directory/layout.ts";
+import {
+  attemptPrefix,
+  commitPrefix,
+  generationPrefix,
+  providerBatchesPrefix,
+} from "../directory/layout.ts";
 import { standingSample } from "../preview/standing-sample.ts";
 import type { Plan } from "./plan.ts";
 
@@ -20,7 +25,7 @@ export async function cameToNothing(storage: Storage, options: LookOptions): Pro
 export async function holdsOutcomes(storage: Storage): Promise<boolean> {
   for await (const { path, bytes } of storage.list("")) {
     if (!path.startsWith("_sluice/") || path.startsWith(commitPrefix)) return true;
-    if (path.startsWith(generationPrefix)) return true;
+    if (path.startsWith(generationPrefix) || path.startsWith(providerBatchesPrefix)) return true;
     if (path.startsWith(attemptPrefix) && bytes > 0) return true;
   }
   return false;

@@ -5,7 +5,7 @@ import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import type { PromptOptions } from "../../prompt/prompt-options.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
-import { type Prices, usdOf } from "../bill/costs.ts";
+import { type Prices, pricesOf, usdOf } from "../bill/costs.ts";
 import {
   exactly,
   type Interval,
@@ -140,7 +140,7 @@ export function estimateFrom(job: JobSpec, plan: Plan, sampled: readonly Rendere
       defaultLimit: parameters.maxNewTokens,
       charactersPerToken,
     },
-    usd: priced(prompt, 0, completion, job.prices),
+    usd: priced(prompt, 0, completion, pricesOf(job)),
     seconds: null,
     basis: "characters",
     measuredRows: 0,
@@ -187,7 +187,7 @@ export function estimateFromCosts(
       completion: whole(completion),
       charactersPerToken: Math.round(perToken * 100) / 100,
     },
-    usd: priced(prompt, read === 0 ? 0 : cached / read, completion, job.prices),
+    usd: priced(prompt, read === 0 ? 0 : cached / read, completion, pricesOf(job)),
     seconds: pace
       ? timeOf(
           perRow((it) => it.seconds),

@@ -11,7 +11,7 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 import { type Speed, speedOf } from "../advise/speed.ts";
-import { type Spending, tokensOf, usdOf } from "../bill/costs.ts";
+import { pricesOf, type Spending, tokensOf, usdOf } from "../bill/costs.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPath } from "../directory/layout.ts";
 import { locateRun } from "../directory/locate.ts";
@@ -326,7 +326,7 @@ async function standingRun(
     : `${size} of ${run.tasks} tasks done: sluice run goes on with it`;
   const notice = `${held} this job, ${state}`;
   const cost = await standingCost(storage, plan);
-  const usd = usdOf(cost.usage, job.prices);
+  const usd = usdOf(cost.usage, pricesOf(job));
   const spent = { tokens: tokensOf(cost.usage), usd, minutes: cost.seconds / 60 };
   const estimated = (byCharacters: Estimate, facts: EstimateFacts) =>
     cost.costs.length < 2

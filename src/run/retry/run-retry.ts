@@ -1,5 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
+import { pricesOf } from "../bill/costs.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
 import { type RunDependencies, runContext } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
@@ -106,7 +107,7 @@ export async function runGeneration(
     const seal = (engine: Manifest["engine"]) =>
       sealRetry(context, found.base, {
         engine,
-        prices: found.plan.job.prices,
+        prices: pricesOf(found.plan.job),
         assertLeads: () => coordinator.assertLeads(),
       });
     const seconds = () => (clock.monotonic() - startedMs) / 1000;

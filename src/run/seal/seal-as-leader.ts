@@ -1,5 +1,6 @@
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
+import { pricesOf } from "../bill/costs.ts";
 import { Coordinator, leadingCoordinator } from "../coordinate/coordinator.ts";
 import { runContext } from "../dependencies.ts";
 import { runStorage } from "../directory/run-storage.ts";
@@ -29,7 +30,7 @@ export async function sealAsLeader({ location, dependencies }: SealTarget): Prom
   const coordinator = await Coordinator.lead({ storage, clock, processes, id, job });
   try {
     const assertLeads = () => coordinator.assertLeads();
-    const options = { engine: null, prices: job.prices, assertLeads };
+    const options = { engine: null, prices: pricesOf(job), assertLeads };
     return await sealRun(context, { ...options, look: "contents" });
   } finally {
     await coordinator.end();

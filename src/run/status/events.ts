@@ -1,3 +1,4 @@
+import type { BatchState } from "../../engines/batch-records.ts";
 import type { StageState } from "../../engines/engine.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
@@ -15,6 +16,16 @@ export interface TaskCounts {
   cut?: number;
   /** Failed rows by code, with a first message. */
   errors: ErrorCounts;
+}
+
+/** Batches at a provider that are in the same state. */
+export interface BatchSum {
+  /** `waiting`, `uploading`, `creating` before they are there; then the provider's own word. */
+  state: string;
+  batches: number;
+  /** Requests in them, and how many of these have ended, as the provider counts them. */
+  requests: number;
+  done: number;
 }
 
 /** Progress and speed of one process with the work that it leads. */
@@ -35,6 +46,8 @@ export interface RunProgress {
   completionTokensPerSecond: number;
   /** Until all rows are done, at that rate; null = unknown. */
   etaSeconds: number | null;
+  /** The batches at a provider, with `model.via: batch`. */
+  batches?: readonly BatchSum[];
 }
 
 /** Events of a run as they happen: for progress on a terminal, and `--json`. */
@@ -78,6 +91,8 @@ export type RunEvent =
       usage: Usage;
       /** The queue and the counts of each stage of this worker's pipeline. */
       stages?: readonly StageState[];
+      /** The batches of the task at a provider. */
+      batches?: readonly BatchState[];
     } & TaskCounts)
   | ({
       type: "task-end";

@@ -1,7 +1,8 @@
+import type { BatchState } from "../../engines/batch-records.ts";
 import { addUsage, noUsage, type Usage, usageSince } from "../../foundation/inference.ts";
 import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
 import type { Budget, Spending } from "../bill/costs.ts";
-import type { RunEvent, RunProgress } from "./events.ts";
+import type { BatchSum, RunEvent, RunProgress } from "./events.ts";
 
 /** State of one open task. */
 interface OpenTask {
@@ -16,6 +17,8 @@ interface OpenTask {
   errors: ErrorCounts;
   inFlight: number;
   usage: Usage;
+  /** Its batches at a provider. */
+  batches?: readonly BatchState[] | undefined;
 }
 
 interface WorkerLine {
@@ -161,9 +164,10 @@ function withTask(
       usage,
     });
   } else {
-    const { worker, done, failed, cut = 0, errors, inFlight, usage } = event;
+    const { worker, done, failed, cut = 0, errors, inFlight, usage, batches } = event;
     const known = open.get(event.task) ?? unknownTask;
-    open.set(event.task, { ...known, worker, done, failed, cut, errors, inFlight, usage });
+    const counts = { done, failed, cut, errors, inFlight, usage, batches };
+    open.set(event.task, { ...known, worker, ...counts });
   }
   return state;
 }
@@ -176,7 +180,8 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
   if (event.outcome === "canceled") {
     // Its journal stays, for this call or a later one, but no worker has it any more.
     const { done, failed, cut = 0, errors, usage } = event;
-    open.set(event.task, { ...known, worker: "", inFlight: 0, done, failed, cut, errors, usage });
+    const counts = { done, failed, cut, errors, usage, batches: undefined };
+    open.set(event.task, { ...known, worker: "", inFlight: 0, ...counts });
   }
   // A failed task begins again, and then reports what its journals hold.
   if (event.outcome === "canceled" || event.outcome === "failed") return state;
@@ -233,6 +238,25 @@ export function totalsOf(state: ProgressState): ProgressTotals {
   return { done, fresh, failed, cut, errors, inFlight, usage };
 }
 
+/** The batches at a provider by their states, each sum in the order of its first batch. */
+function sumOfBatches(state: ProgressState): BatchSum[] {
+  const found = [...state.open.values()].flatMap(({ batches = [] }) => batches);
+  return addBatches(found.map((each) => ({ ...each, batches: 1 })));
+}
+
+/** Sums of several processes. */
+export function addBatches(all: readonly BatchSum[]): BatchSum[] {
+  const sums = new Map<string, BatchSum>();
+  for (const { state, batches, requests, done } of all) {
+    const sum = sums.get(state) ?? { state, batches: 0, requests: 0, done: 0 };
+    sum.batches += batches;
+    sum.requests += requests;
+    sum.done += done;
+    sums.set(state, sum);
+  }
+  return [...sums.values()];
+}
+
 /** What a terminal, `status` and other programs show of a process at `now`. */
 export function progressOf(state: ProgressState, now: number): RunProgress {
   const { done, fresh, failed, cut, inFlight, usage } = totalsOf(state);
@@ -242,11 +266,13 @@ export function progressOf(state: ProgressState, now: number): RunProgress {
   const per = (after: number, before = 0) =>
     seconds > 0 ? Math.max(0, after - before) / seconds : 0;
   const rowsPerSecond = per(fresh, from?.rows);
+  const batches = sumOfBatches(state);
   return {
     ...{ done, rows, failed, cut, inFlight, usage, rowsPerSecond },
     promptTokensPerSecond: per(usage.promptTokens, from?.usage.promptTokens),
     completionTokensPerSecond: per(usage.completionTokens, from?.usage.completionTokens),
     etaSeconds: done < rows && rowsPerSecond > 0 ? (rows - done) / rowsPerSecond : null,
+    ...(batches.length > 0 && { batches }),
   };
 }
 

@@ -5,7 +5,7 @@ import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "../attempt/commit.ts";
 import { type EarlierCost, earlierCost } from "../bill/budget.ts";
-import { type Budget, type Spending, tokensOf, usdOf } from "../bill/costs.ts";
+import { type Budget, pricesOf, type Spending, tokensOf, usdOf } from "../bill/costs.ts";
 import { journaledAnswers, journaledAttempts } from "../bill/journaled.ts";
 import { type LookOptions, lookAtLives, type RunLives } from "../coordinate/lives.ts";
 import { cancelPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
@@ -20,8 +20,9 @@ import { readManifest, readSeals } from "../seal/seals.ts";
 import { readSubmissions, type Submission } from "../submissions.ts";
 import { cutRetryOf } from "./cut-answers.ts";
 import { EventTrace, type RunTrace, type TaskTrace, type WriterTrace } from "./event-trace.ts";
-import type { RunProgress } from "./events.ts";
+import type { BatchSum, RunProgress } from "./events.ts";
 import { type JournaledCounts, JournaledRows } from "./journaled-rows.ts";
+import { addBatches } from "./progress-state.ts";
 import type { StateWord } from "./state-words.ts";
 
 /** The state of a run. */
@@ -90,6 +91,8 @@ export interface LiveFigures {
   /** Of the last half minute. */
   promptTokensPerSecond: number;
   completionTokensPerSecond: number;
+  /** The batches at a provider, with `model.via: batch`. */
+  batches?: readonly BatchSum[];
 }
 
 /** The state of one task. */
@@ -276,7 +279,7 @@ export class StatusReader {
       openUsage,
       openFailed,
       live: isRunning ? liveFigures(seen.told) : null,
-      usd: sealed?.bill?.usd ?? usdOf(addUsage(usage, openUsage), jobOf(plan, lives).prices),
+      usd: sealed?.bill?.usd ?? usdOf(addUsage(usage, openUsage), pricesOf(jobOf(plan, lives))),
       model: modelOf(jobOf(plan, lives)),
       needsProgram: isOfProgram(plan.job),
       input: { paths: pathsOf(plan.job), files: plan.input.files, bytes: plan.input.bytes },
@@ -337,10 +340,12 @@ function summed(told: readonly RunProgress[], figure: Figure): number | null {
 
 function liveFigures(told: readonly RunProgress[]): LiveFigures | null {
   if (told.length === 0) return null;
+  const batches = addBatches(told.flatMap((progress) => progress.batches ?? []));
   return {
     inFlight: summed(told, "inFlight") ?? 0,
     promptTokensPerSecond: summed(told, "promptTokensPerSecond") ?? 0,
     completionTokensPerSecond: summed(told, "completionTokensPerSecond") ?? 0,
+    ...(batches.length > 0 && { batches }),
   };
 }
 
@@ -404,12 +409,13 @@ function spentOfBudget(
   { plan, lives, sealed, uncommitted }: Seen,
   usage: Usage,
 ): RunStatus["budget"] {
-  const { budget, prices } = jobOf(plan, lives);
+  const job = jobOf(plan, lives);
+  const { budget } = job;
   if (!budget || !uncommitted || Object.keys(budget).length === 0) return null;
   // A seal holds the sums of all generations.
   const paid = sealed?.bill ?? addUsage(uncommitted.usage, usage);
   const minutes = uncommitted.seconds / 60;
-  return { budget, spent: { tokens: tokensOf(paid), usd: usdOf(paid, prices), minutes } };
+  return { budget, spent: { tokens: tokensOf(paid), usd: usdOf(paid, pricesOf(job)), minutes } };
 }
 
 /**

@@ -1,5 +1,4 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import { describeEngine } from "../../engines/registry.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
@@ -12,6 +11,7 @@ import { TaskSource } from "../claims/task-source.ts";
 import { watchCancel } from "../coordinate/coordinator.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../dispatch/dispatch.ts";
+import { heldTasks } from "../dispatch/dispatcher-of.ts";
 import { FailedRows } from "../dispatch/failed-rows.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { type Plan, TaskTable } from "../plan/plan.ts";
@@ -166,7 +166,7 @@ async function dispatch(
       tasks: signal.aborted ? own.tasks : await takeMore(),
       rowsOf: (task) => rows.of(task),
       ...{ takeMore, workers: 1, clock, random, signal },
-      takesAhead: describeEngine(plan.job.model).takesAhead,
+      held: heldTasks(plan.job.model),
       startWorker: () => startWorker(plan, location.directory, logger, indexOf(options)),
       maxSilenceMs: plan.job.workers.maxSilenceMs,
       maxTaskRetries: plan.job.tasks.maxRetries,

@@ -1,3 +1,4 @@
+import type { BatchState } from "../../engines/batch-records.ts";
 import type { StageState } from "../../engines/engine.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
@@ -67,6 +68,8 @@ export type FromWorker =
       rowsAhead?: number;
       /** The rows at each stage, for an engine with several stages. */
       stages?: readonly StageState[];
+      /** The batches of the task, for an engine that sends requests in such. */
+      batches?: readonly BatchState[];
     } & TaskCounts)
   /** It is alive and has no task to report on, or is not ready yet. */
   | {

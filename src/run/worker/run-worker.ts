@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Storage } from "../../data/storage/storage.ts";
 import { assignedDevices } from "../../engines/devices.ts";
 import type { Engine, EngineContext } from "../../engines/engine.ts";
-import { openEngine } from "../../engines/registry.ts";
+import { describeEngine, openEngine } from "../../engines/registry.ts";
 import { redactor } from "../../engines/secrets.ts";
 import { type Channel, channelPair } from "../../foundation/channel.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
@@ -151,7 +151,7 @@ async function openedEngine(
     return open(job.model, { ...engineContext, programPlaces });
   }
   if (job.model.engine !== "pipeline") {
-    const engine = await open(job.model, engineContext);
+    const engine = await open(job.model, await withRecords(engineContext, context));
     if (!asksAboutFiles(job)) return engine;
     const { fetchingFiles } = await import("../execute/fetching-engine.ts");
     return fetchingFiles(engine, inputs, job);
@@ -159,6 +159,14 @@ async function openedEngine(
   const { rowModelOpener } = await import("../execute/row-model.ts");
   const openRowModel = rowModelOpener(job, seed, open, inputs);
   return open(job.model, { ...engineContext, openRowModel });
+}
+
+/** With the run's batches at a provider, for an engine that sends requests in such. */
+async function withRecords(engineContext: EngineContext, context: RunContext) {
+  const { model } = context.plan.job;
+  if (!describeEngine(model).sendsBatches?.(model)) return engineContext;
+  const { openBatchRecords } = await import("../provider-batches/batch-records.ts");
+  return { ...engineContext, batchRecords: openBatchRecords(context) };
 }
 
 async function reusingEngine(

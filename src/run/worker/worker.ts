@@ -1,3 +1,4 @@
+import type { BatchState } from "../../engines/batch-records.ts";
 import type { Engine, StageState } from "../../engines/engine.ts";
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
@@ -121,7 +122,8 @@ export class Worker {
     const closeEngine = () => void engine.close().catch(() => {});
     if (this.#hasStopped) return;
     this.#cancelGrace?.();
-    this.#cancelGrace = context.clock.schedule(graceMs, closeEngine);
+    const waitMs = engine.keepsRequests ? 0 : graceMs;
+    this.#cancelGrace = context.clock.schedule(waitMs, closeEngine);
     if (this.#isStopping) return;
     this.#isStopping = true;
     this.#cancelProgress?.();
@@ -271,9 +273,10 @@ export class Worker {
   }
 
   #scheduleProgress(): void {
-    this.#cancelProgress = this.#options.context.clock.schedule(limits.progressIntervalMs, () => {
+    const { context, engine } = this.#options;
+    this.#cancelProgress = context.clock.schedule(limits.progressIntervalMs, () => {
       for (const { reach, attempt } of this.#open.values()) {
-        if (attempt) reach?.restate((row) => attempt.isOpen(row));
+        if (attempt) reach?.restate((row) => attempt.isOpen(row), engine.keepsRequests);
       }
       // A coordinator considers a silent worker hung.
       if (this.#sendProgress() === 0) this.#send({ type: "worker-beat" });
@@ -293,7 +296,8 @@ export class Worker {
       const waiting = this.#executor.waitingOf(attempt);
       const inFlight = this.#executor.inFlightOf(attempt);
       const counts = { waiting, inFlight, ...countsOf(attempt) };
-      const facts = { ...counts, ...this.#changedWants(), ...this.#stages() };
+      const engine = { ...this.#stages(), ...batchesOf(task, this.#options.engine) };
+      const facts = { ...counts, ...this.#changedWants(), ...engine };
       const text = JSON.stringify(facts);
       if (text === open.told) continue;
       open.told = text;
@@ -348,6 +352,10 @@ function arrangementOf({ context, promptSet, prompts }: WorkerOptions): RowArran
     const rows = prompts?.arrange(batches, attempt) ?? batches;
     return isOrdered ? inPrefixOrder(rows, promptSet) : rows;
   };
+}
+
+function batchesOf(task: number, { batches }: Engine): { batches?: readonly BatchState[] } {
+  return batches ? { batches: batches.filter((batch) => batch.task === task) } : {};
 }
 
 function countsOf(attempt: TaskAttempt | undefined) {

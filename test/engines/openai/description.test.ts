@@ -17,8 +17,34 @@ describe("limits that are for all workers together", () => {
     expect(7 * shared.tokensPerMinute!).toBeCloseTo(1000);
   });
 
+  it("hold for batches as well, of which each worker has at least one", () => {
+    expect(sharedAmong({ via: "batch" }, 2)).toMatchObject({ batch: { maxBatches: 2 } });
+    const batch = { maxBatches: 3, pollMs: 7 };
+    expect(sharedAmong({ via: "batch", batch }, 8)).toMatchObject({
+      batch: { maxBatches: 1, pollMs: 7 },
+    });
+  });
+
   it("are none where the job gives none, and stay as they are for one worker", () => {
     expect(sharedAmong({}, 4)).toEqual(optionsOf({}));
     expect(sharedAmong({ maxInFlight: 5 }, 1)).toEqual(optionsOf({ maxInFlight: 5 }));
+  });
+});
+
+describe("tasks of a model that is sent batches", () => {
+  const { taskRows, maxOpenTasks, sendsBatches } = openaiDescription;
+
+  it("are as many as batches at once, and no larger than a batch", () => {
+    const options = optionsOf({ via: "batch", batch: { maxBatches: 8, maxRequests: 1000 } });
+    expect(taskRows!(options, 4001)).toBe(501);
+    expect(taskRows!(options, 1e6)).toBe(1000);
+    expect(maxOpenTasks!(options)).toBe(8);
+    expect(sendsBatches!(options)).toBe(true);
+  });
+
+  it("are as ever without batches", () => {
+    const options = optionsOf({});
+    expect([taskRows!(options, 100), maxOpenTasks!(options)]).toEqual([undefined, undefined]);
+    expect(sendsBatches!(options)).toBe(false);
   });
 });

@@ -1,7 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { modelOptions } from "../../../src/engines/model-options.ts";
 import { endpointsOf } from "../../../src/engines/openai/endpoints.ts";
-import type { OpenaiModelOptions } from "../../../src/engines/openai/options.ts";
+import {
+  type OpenaiModelOptions,
+  providerBatchOptions,
+} from "../../../src/engines/openai/options.ts";
 
 const parse = (changes: object) =>
   modelOptions.safeParse({ engine: "openai", name: "m", ...changes });
@@ -74,5 +77,26 @@ describe("extraBody", () => {
     const [path, message] = faultOf({ extraBody: { [name]: 1 } });
     expect(path).toBe(`extraBody.${name}`);
     expect(message).toContain(meant);
+  });
+});
+
+describe("requests in batches", () => {
+  it("have limits with defaults", () => {
+    expect(providerBatchOptions(optionsOf({ via: "batch" }))).toEqual({
+      ...{ maxBatches: 4, maxRequests: 50_000, maxFileBytes: 200_000_000 },
+      ...{ maxBatchDelayMs: 2000, pollMs: 15_000, maxPollMs: 300_000 },
+    });
+    expect(optionsOf({}).via).toBe("requests");
+  });
+
+  it("refuse keys about single requests, which would do nothing", () => {
+    const endpoints = [{ baseUrl: "http://a/v1" }];
+    const single = { maxInFlight: 1, requestsPerMinute: 1, tokensPerMinute: 1, maxBatchRows: 1 };
+    for (const [key, value] of Object.entries({ endpoints, ...single })) {
+      const why = "has no effect with via: batch: leave it out";
+      expect(faultOf({ via: "batch", [key]: value })).toEqual([key, why]);
+    }
+    expect(faultOf({ batch: {} })).toEqual(["batch", "needs via: batch"]);
+    expect(faultOf({ via: "batch", batch: { maxRequests: 50_001 } })[0]).toBe("batch.maxRequests");
   });
 });

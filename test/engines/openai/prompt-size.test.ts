@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { leastTokens } from "../../../src/engines/openai/engine.ts";
+import { leastTokens } from "../../../src/engines/openai/context-length.ts";
 
 const user = (content: string) => ({ role: "user" as const, content });
 

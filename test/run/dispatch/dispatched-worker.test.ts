@@ -41,7 +41,7 @@ describe("DispatchedWorker", () => {
 
   it("wants one only for a place that is free, where none may wait", () => {
     const worker = (waiting: number, inFlight: number) => {
-      const one = new DispatchedWorker(0, {} as WorkerHandle, false);
+      const one = new DispatchedWorker(0, {} as WorkerHandle, { takesAhead: false });
       one.noteWanted({ capacity: 2, rowsAhead: 100 });
       one.running.set(0, { ...newRunning(newTask(0), waiting), inFlight });
       return one.wantsTask;

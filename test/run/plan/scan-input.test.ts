@@ -129,6 +129,15 @@ describe("taskSize", () => {
     return taskSize(found, jobOf({ shard, ...changes }), 2, "input", openFile);
   };
 
+  it("makes tasks of the size that the engine wants, if the job names none", async () => {
+    const model = (batch: object) => ({
+      model: { engine: "openai" as const, name: "m", via: "batch" as const, batch },
+    });
+    expect(await sizeOf(45, {}, model({ maxBatches: 3 }))).toEqual({ rowsPerTask: 15 });
+    expect(await sizeOf(45, {}, model({ maxRequests: 8 }))).toEqual({ rowsPerTask: 8 });
+    expect(await sizeOf(45, { rows: 9 }, model({ maxRequests: 8 }))).toEqual({ rowsPerTask: 9 });
+  });
+
   it("makes as many shards as are counted, a row apart", async () => {
     expect(await sizeOf(10_000, { count: 20 })).toEqual({ rowsPerTask: 500 });
     expect(await sizeOf(45, { count: 7 })).toEqual({
