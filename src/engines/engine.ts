@@ -9,6 +9,7 @@ import type {
 import type { Json, JsonObject } from "../foundation/json.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
+import type { Telemetry } from "../foundation/telemetry.ts";
 
 /**
  * Runs a model: in this process, in one of its own, or over HTTP. An engine batches inside; the
@@ -183,6 +184,8 @@ export interface EngineContext {
   programPlaces?: ProgramPlaces;
   /** Functions of the running program, to which stages refer by number. */
   functions?: readonly unknown[];
+  /** Where spans go; absent where nobody asked for them. */
+  telemetry?: Telemetry;
   /** Ends the worker process at once, as `kill -9` would (faults of the fake engine). */
   killProcess: () => void;
 }

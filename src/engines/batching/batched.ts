@@ -1,9 +1,11 @@
 import type { Clock } from "../../foundation/clock.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
+import type { Telemetry } from "../../foundation/telemetry.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { type BatchLimits, BatchSize } from "./batch-size.ts";
+import { batchSpan } from "./batch-span.ts";
 import { miscounted } from "./miscounted.ts";
 import { type BatchBounds, type BatchCost, nextBatch, rowsInSight } from "./next-batch.ts";
 import { diedOfMemory, isOutOfMemory } from "./out-of-memory.ts";
@@ -67,6 +69,8 @@ export interface Batched<Item, Result> {
 export interface BatchContext {
   clock: Clock;
   logger: Logger;
+  /** Gets a span of each batch whose items are traced; default: there are none. */
+  telemetry?: Telemetry;
 }
 
 /**
@@ -333,10 +337,11 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     batch: readonly Pending<Item, Result>[],
     signal: AbortSignal,
   ): Promise<void> {
-    const { clock } = this.#context;
+    const { clock, telemetry } = this.#context;
     const startedMs = clock.monotonic();
+    const items = batch.map(({ item }) => item);
+    const span = telemetry && batchSpan(telemetry, items);
     try {
-      const items = batch.map(({ item }) => item);
       const results = await model.run(items, signal);
       if (!Array.isArray(results) || results.length !== batch.length) {
         throw miscounted(results, batch.length);
@@ -346,7 +351,10 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
       this.#noteComputed(model, batch.length, (clock.monotonic() - startedMs) / 1000);
       for (const [at, pending] of batch.entries()) this.#settle(pending, results[at]!);
     } catch (thrown) {
+      span?.fail(asSluiceError(thrown).code);
       this.#failed(model, batch, thrown);
+    } finally {
+      span?.end();
     }
   }
 

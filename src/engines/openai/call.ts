@@ -1,4 +1,4 @@
-import type { Usage } from "../../foundation/inference.ts";
+import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import type { HttpReply, ReplySink, RequestBody } from "./transport.ts";
 
 /** The kinds of a server's answers. */
@@ -11,6 +11,8 @@ export interface Call<T extends { usage: Usage }> {
   tokens: number;
   /** Key of its prefix: it should go to the endpoint of earlier requests with that key. */
   key?: number | undefined;
+  /** What it is for, where that is traced. */
+  readonly traced?: readonly InferenceRequest[] | undefined;
   /** A sink for one try, if the caller wants the answer in parts. */
   sink?(): ReplySink | undefined;
   /** Part of the answer was reported: the request cannot be repeated. */

@@ -154,7 +154,9 @@ class OpenaiEngine implements Engine {
     const fields = bodyFields(name, extraBody as JsonObject | undefined);
     const atOnce = (maxInFlight ?? defaultEmbeddingRequests) * this.#pool.left.length;
     const models = Array.from({ length: atOnce }, () => new EmbeddingModel(this.#sender, fields));
-    return batched(models, { maxBatchRows }, this.#context);
+    // Their HTTP requests have spans already.
+    const { telemetry: _, ...context } = this.#context;
+    return batched(models, { maxBatchRows }, context);
   }
 
   /** A prompt that cannot fit is not paid for. */

@@ -22,16 +22,23 @@ type Transcribed = Omit<InferenceResponse, "seconds">;
  * @throws SluiceError `FILE_UNREADABLE` if the file is missing or too large.
  */
 export async function transcriptionCall(
-  { file = "", parameters }: InferenceRequest,
+  request: InferenceRequest,
   fields: JsonObject,
   random: Random,
 ): Promise<Call<Transcribed>> {
+  const { file = "", parameters, trace } = request;
   const { temperature, explicit = [] } = parameters;
   const asked: JsonObject = explicit.includes("temperature") ? { temperature } : {};
   const drawn = Array.from({ length: 4 }, () => randomInteger(random, 2 ** 32).toString(36));
   const all = { ...fields, response_format: "json", ...asked };
   const body = formOf(all, file, await sizeOf(file), `sluice-${drawn.join("")}`);
-  return { form: "transcription", tokens: 0, body: () => body, read: readTranscript };
+  const call = {
+    form: "transcription",
+    tokens: 0,
+    body: () => body,
+    read: readTranscript,
+  } as const;
+  return { ...call, ...(trace && { traced: [request] }) };
 }
 
 async function sizeOf(file: string): Promise<number> {

@@ -14,7 +14,7 @@ import type { RequestSender } from "./request-sender.ts";
 import type { HttpReply } from "./transport.ts";
 
 /** A text to embed. */
-export type EmbeddingRequest = Pick<InferenceRequest, "prompt">;
+export type EmbeddingRequest = InferenceRequest;
 
 /** An engine's answer without its time. */
 type Embedded = Omit<InferenceResponse, "seconds">;
@@ -39,6 +39,7 @@ export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
     const call: Call<{ vectors: Json[]; usage: Usage }> = {
       form: "embedding",
       tokens: batch.reduce((sum, request) => sum + estimatedTokens(promptCharacters(request)), 0),
+      ...(batch.some(({ trace }) => trace) && { traced: batch }),
       body: () => body,
       read: (reply, redact) => readVectors(reply, texts.length, redact),
     };

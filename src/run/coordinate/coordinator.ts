@@ -8,6 +8,7 @@ import { assertStands } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
 import { assertBegunSo } from "../plan/probe.ts";
+import type { RunTraceContext } from "../run-context.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
 /** The record of a coordinator. The one with the highest number leads the run. */
@@ -19,6 +20,8 @@ export interface CoordinatorRecord extends ProcessIdentity {
   job: JobSpec;
   /** The model as the job names it, before its limits were divided among workers. */
   ownModel?: JobSpec["model"];
+  /** The span of its call, to which the requests of workers belong. */
+  trace?: RunTraceContext;
 }
 
 interface Heartbeat {
@@ -37,6 +40,7 @@ export interface CoordinatorOptions {
   id: string;
   job: JobSpec;
   ownModel?: JobSpec["model"];
+  trace?: RunTraceContext | undefined;
   /** Requests to cancel that it need not obey; default: those that there are when it leads. */
   cancelsBefore?: number;
   signal?: AbortSignal;
@@ -106,9 +110,9 @@ export class Coordinator {
         throw new SluiceError("COORDINATOR_LIVES", `process ${pid} on ${host}`);
       }
       const number = (standing?.number ?? 0) + 1;
-      const { id, job, ownModel } = options;
-      const stored = { id, job: storedJob(job) };
-      const record = { number, ...processes.self(), ...stored, ...(ownModel && { ownModel }) };
+      const { id, job, ownModel, trace } = options;
+      const own = { ...(ownModel && { ownModel }), ...(trace && { trace }) };
+      const record = { number, ...processes.self(), id, job: storedJob(job), ...own };
       const { record: file } = coordinatorPaths(number);
       const { won } = await createOnce(storage, file, record, (it) => it.id);
       if (!won) continue;

@@ -186,8 +186,8 @@ async function predicted(
   const { name, served, fields, isHandler } = registration;
   const body = read ?? (await readBody(request));
   if (!served.workers.isThere) throw refusals.noWorker(name);
-  const { caller, gone: signal } = request;
-  const call = { caller, signal, onTurn, maxWaitMs: maxWaitMsOf(request) };
+  const { caller, gone: signal, trace } = request;
+  const call = { caller, signal, trace, onTurn, maxWaitMs: maxWaitMsOf(request) };
   try {
     if (isHandler) {
       const explain = ["explain", isExplained ? "True" : "False"] as const;

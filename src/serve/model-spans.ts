@@ -1,0 +1,45 @@
+import {
+  firstPieceAttributes,
+  requestAttributes,
+  requestSpanName,
+  responseAttributes,
+} from "../engines/gen-ai-attributes.ts";
+import type { InferenceRequest } from "../foundation/inference.ts";
+import type { Span, Telemetry, TraceContext } from "../foundation/telemetry.ts";
+import type { AnswerFacts } from "./served-model.ts";
+
+/** The spans of one request to a model: its wait, and then its time with the engine. */
+export class ModelSpans {
+  readonly #telemetry: Telemetry;
+  readonly #parent: TraceContext;
+  /** The one that has not ended. */
+  #span: Span;
+
+  /** Begins with the wait for the request's turn. */
+  constructor(telemetry: Telemetry, parent: TraceContext) {
+    this.#telemetry = telemetry;
+    this.#parent = parent;
+    this.#span = telemetry.start("queue", { parent });
+  }
+
+  /** Its turn has come: what the engine traces of the request stands below this. */
+  admitted(model: string, engine: string, request: InferenceRequest): void {
+    this.#span.end();
+    this.#span = this.#telemetry.start(requestSpanName(model, request), {
+      parent: this.#parent,
+      attributes: requestAttributes(engine, model, request),
+    });
+    request.trace = this.#span.context;
+  }
+
+  answered({ usage, firstPieceMs }: AnswerFacts): void {
+    this.#span.set(responseAttributes({ usage }));
+    if (firstPieceMs !== undefined) this.#span.set(firstPieceAttributes(firstPieceMs / 1000));
+    this.#span.end();
+  }
+
+  failed(code: string): void {
+    this.#span.fail(code);
+    this.#span.end();
+  }
+}
