@@ -11,18 +11,27 @@ declare module "fastify" {
 /** What only watches the server is not worth a span. */
 const untraced = new Set(["/livez", "/readyz", "/ping", "/metrics"]);
 
-/** Gives each request to a server a span, below that of its client. */
-export function traceRequests(server: FastifyInstance, telemetry: Telemetry): void {
+/**
+ * Gives each request to a server a span, below that of its client.
+ *
+ * @param isInner requests without a trace have no span: they come from workers of the server.
+ */
+export function traceRequests(
+  server: FastifyInstance,
+  telemetry: Telemetry,
+  isInner = false,
+): void {
   const spans = new WeakMap<FastifyRequest, Span>();
   server.addHook("onRequest", (request, _reply, done) => {
     const { headers, method, protocol } = request;
     const route = request.routeOptions.url;
-    if (route !== undefined && untraced.has(route)) return done();
+    const parent = telemetry.received(headers.traceparent, headers.tracestate);
+    if (untraced.has(route ?? "") || (isInner && !parent)) return done();
     const [path] = request.url.split("?", 1);
     const { hostname, port } = request;
     const span = telemetry.start(route === undefined ? method : `${method} ${route}`, {
       kind: "server",
-      parent: telemetry.received(headers.traceparent, headers.tracestate),
+      parent,
       attributes: {
         "http.request.method": method,
         "http.route": route,

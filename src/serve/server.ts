@@ -223,7 +223,7 @@ class RunningServer implements Server {
       ...{ tls: undefined, clock, random, writeError: writeFailure },
       onAnswered: (facts) => this.#metrics.requestAnswered(facts),
     });
-    if (telemetry) traceRequests(rows, telemetry);
+    if (telemetry) traceRequests(rows, telemetry, true);
     this.#rows = rows;
     const addRoutes = async (scope: FastifyInstance) => {
       const token = new BatchToken(this.#batchToken);

@@ -26,7 +26,6 @@ import {
   type SpanExporter,
 } from "@opentelemetry/sdk-trace-base";
 import type { Clock } from "../foundation/clock.ts";
-import { asSluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
@@ -52,7 +51,7 @@ export interface TelemetryContext {
  */
 export function openTelemetry(settings: TelemetrySettings, context: TelemetryContext): Telemetry {
   const { clock, random, logger, software, pid, write } = context;
-  tellFaults(logger);
+  const tell = tellFaults(logger);
   const transports: OtlpTransport[] = [];
   const exporters = settings.exporters.map((name): SpanExporter => {
     if (name === "console") return lineExporter(write);
@@ -90,9 +89,7 @@ export function openTelemetry(settings: TelemetrySettings, context: TelemetryCon
         for (const transport of transports) transport.shutdown();
       };
       const cancel = clock.schedule(limits.maxTelemetryFlushMs, end);
-      await provider.shutdown().catch((error: unknown) => {
-        logger.log("warn", `the last spans are not exported: ${asSluiceError(error).message}`);
-      });
+      await provider.shutdown().catch(tell);
       cancel();
       end();
     },
@@ -131,22 +128,25 @@ function lineExporter(write: (line: string) => void): SpanExporter {
   };
 }
 
+/** Different faults of the export that are logged. */
+const maxFaults = 20;
+
 /** Faults of the export are logged, each once: a collector may be down for days. */
-function tellFaults(logger: Logger): void {
+function tellFaults(logger: Logger): (fault: unknown) => void {
   const told = new Set<string>();
-  const tell = (message: string) => {
+  const warn = (message: string) => {
     if (told.has(message) || told.size >= maxFaults) return;
     told.add(message);
     logger.log("warn", message);
   };
-  setGlobalErrorHandler((error) =>
-    tell(`spans are not exported: ${typeof error === "string" ? error : error.message}`),
-  );
+  const tell = (fault: unknown) => {
+    warn(`spans are not exported: ${fault instanceof Error ? fault.message : String(fault)}`);
+  };
   const ignore = () => {};
+  setGlobalErrorHandler(tell);
   diag.setLogger(
-    { error: tell, warn: tell, info: ignore, debug: ignore, verbose: ignore },
+    { error: warn, warn, info: ignore, debug: ignore, verbose: ignore },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
+  return tell;
 }
-
-const maxFaults = 20;
