@@ -4,9 +4,8 @@ import {
   requestSpanName,
   responseAttributes,
 } from "../engines/gen-ai-attributes.ts";
-import type { InferenceRequest } from "../foundation/inference.ts";
+import type { InferenceRequest, Usage } from "../foundation/inference.ts";
 import type { Span, Telemetry, TraceContext } from "../foundation/telemetry.ts";
-import type { AnswerFacts } from "./served-model.ts";
 
 /** The spans of one request to a model: its wait, and then its time with the engine. */
 export class ModelSpans {
@@ -32,7 +31,7 @@ export class ModelSpans {
     request.trace = this.#span.context;
   }
 
-  answered({ usage, firstPieceMs }: AnswerFacts): void {
+  answered({ usage, firstPieceMs }: { usage: Usage; firstPieceMs: number | undefined }): void {
     this.#span.set(responseAttributes({ usage }));
     if (firstPieceMs !== undefined) this.#span.set(firstPieceAttributes(firstPieceMs / 1000));
     this.#span.end();

@@ -40,7 +40,7 @@ export function isProgramTraced(): boolean {
  * others: addresses, headers, sampler, limits and resource.
  *
  * @example
- * telemetrySettings({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" }).exporters; // ["otlp"]
+ * telemetrySettings({ OTEL_TRACES_EXPORTER: "console" }).exporters; // ["console"]
  */
 export function telemetrySettings(environment: Environment): TelemetrySettings {
   const notices: string[] = [];
@@ -68,7 +68,7 @@ export function telemetrySettings(environment: Environment): TelemetrySettings {
   const propagators = listOf("OTEL_PROPAGATORS") ?? ["tracecontext"];
   for (const name of propagators) {
     if (["tracecontext", "none"].includes(name)) continue;
-    notices.push(`OTEL_PROPAGATORS: ${name} is not passed on; tracecontext is`);
+    notices.push(`OTEL_PROPAGATORS=${name} is not supported; it may be tracecontext or none`);
   }
   notices.push(...signalNotices(read));
   return {

@@ -71,7 +71,7 @@ function runFolder(job: JsonObject, rows: number): string {
 const runJob = ["run", "-c", "job.json", "--quiet"];
 
 describe("a traced server", () => {
-  it("gives each request a span below that of the client, with its wait and its model", async () => {
+  it("gives each request a span below its client's, with its wait and its model", async () => {
     const collector = await startCollector();
     const server = await startServe(
       serveFolder(),
@@ -191,7 +191,7 @@ describe("a traced server", () => {
 });
 
 describe("a traced run", () => {
-  it("has spans of the call, of each task and of some requests, all below the caller's", async () => {
+  it("has spans of the call, of each task and of some requests, below its caller", async () => {
     const [collector, provider] = [await startCollector(), await startProvider()];
     const model = {
       engine: "openai",
@@ -362,7 +362,7 @@ describe("what variables ask for in vain", () => {
     for (const said of [
       /traces are not exported by OTEL_EXPORTER_OTLP_PROTOCOL=grpc; set http\/protobuf/g,
       /OTEL_METRICS_EXPORTER=otlp has no effect: sluice serve has metrics at \/metrics/g,
-      /OTEL_PROPAGATORS: b3 is not passed on/g,
+      /OTEL_PROPAGATORS=b3 is not supported; it may be tracecontext or none/g,
     ]) {
       expect(ended.stderr.match(said)).toHaveLength(1);
     }

@@ -1,11 +1,11 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
-import type { Telemetry } from "../../foundation/telemetry.ts";
+import { isSampled, type Span, type Telemetry } from "../../foundation/telemetry.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { type BatchLimits, BatchSize } from "./batch-size.ts";
-import { batchSpan } from "./batch-span.ts";
 import { miscounted } from "./miscounted.ts";
 import { type BatchBounds, type BatchCost, nextBatch, rowsInSight } from "./next-batch.ts";
 import { diedOfMemory, isOutOfMemory } from "./out-of-memory.ts";
@@ -432,4 +432,22 @@ function costOf({ cost }: { cost: BatchCost }): BatchCost {
 function outOfMemory(cause: unknown): SluiceError {
   const detail = cause instanceof Error ? cause.message : String(cause);
   return new SluiceError("OUT_OF_MEMORY", detail, { cause });
+}
+
+/**
+ * The span of a batch: below the first of its requests that is recorded, and linked to each of
+ * these. Undefined if none is.
+ */
+function batchSpan(telemetry: Telemetry, items: readonly unknown[]): Span | undefined {
+  const traces = (items as readonly Pick<InferenceRequest, "trace">[]).flatMap(
+    ({ trace }) => trace ?? [],
+  );
+  const recorded = traces.filter(isSampled);
+  const links = [...new Map(recorded.map((trace) => [trace.traceparent, trace])).values()];
+  const [parent] = links;
+  if (parent === undefined) return undefined;
+  return telemetry.start("batch", {
+    ...{ parent, links },
+    attributes: { "sluice.batch.size": items.length },
+  });
 }

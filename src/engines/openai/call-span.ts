@@ -1,4 +1,3 @@
-import { asSluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse, Usage } from "../../foundation/inference.ts";
 import {
   isSampled,
@@ -12,7 +11,6 @@ import {
   requestSpanName,
   responseAttributes,
 } from "../gen-ai-attributes.ts";
-import type { Outcome } from "./endpoint.ts";
 import type { ReplySink } from "./transport.ts";
 
 interface CallSpanOptions {
@@ -80,20 +78,14 @@ export class CallSpan {
     if (status >= 400) this.#span?.fail(String(status));
   }
 
-  ended<T extends { usage: Usage }>(outcome: Outcome<T>): void {
-    if (outcome.of === "answer") {
-      const { usage, answers } = outcome.value as T & Partial<InferenceResponse>;
-      this.#span?.set(responseAttributes({ usage, ...(answers && { answers }) }));
-    } else {
-      const error = outcome.of === "request" ? outcome.error : outcome.down;
-      if (error) this.#span?.fail(error.code);
-    }
+  answered({ usage, answers }: { usage: Usage; answers?: InferenceResponse["answers"] }): void {
+    this.#span?.set(responseAttributes({ usage, ...(answers && { answers }) }));
     this.#span?.end();
   }
 
-  /** There is no reply. */
-  lost(error: unknown): void {
-    this.#span?.fail(asSluiceError(error).code);
+  /** @param code undefined if the try does not count, as when a server is busy. */
+  failed(code: string | undefined): void {
+    if (code !== undefined) this.#span?.fail(code);
     this.#span?.end();
   }
 }

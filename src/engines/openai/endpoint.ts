@@ -1,6 +1,6 @@
 import type { SecureContext } from "node:tls";
 import type { ErrorCode } from "../../foundation/error-table.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { AbortWatch } from "../abort-watch.ts";
@@ -191,10 +191,11 @@ export class Endpoint implements RoutedEndpoint {
         return reply;
       });
       const outcome = await this.#settled(noted, call, lease);
-      span.ended(outcome);
+      if (outcome.of === "answer") span.answered(outcome.value);
+      else span.failed((outcome.of === "request" ? outcome.error : outcome.down)?.code);
       return outcome;
     } catch (error) {
-      span.lost(error);
+      span.failed(asSluiceError(error).code);
       throw error;
     }
   }
