@@ -1,7 +1,7 @@
 import { softwareVersion } from "../entry.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Telemetry } from "../foundation/telemetry.ts";
-import { asksForTelemetry, isProgramTraced, telemetrySettings } from "../telemetry/settings.ts";
+import { asksForTelemetry, isProgramTraced } from "../telemetry/asked.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** Whether a process has anything to trace for. */
@@ -29,6 +29,7 @@ export async function openCommandTelemetry(
 ): Promise<Telemetry | undefined> {
   const found = await telemetryOfProgram();
   if (found) return found;
+  const { telemetrySettings } = await import("../telemetry/settings.ts");
   const settings = telemetrySettings(environment);
   for (const notice of settings.notices) logger.log("warn", notice);
   if (settings.exporters.length === 0) return undefined;

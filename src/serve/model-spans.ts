@@ -5,7 +5,12 @@ import {
   responseAttributes,
 } from "../engines/gen-ai-attributes.ts";
 import type { InferenceRequest, Usage } from "../foundation/inference.ts";
-import type { Span, Telemetry, TraceContext } from "../foundation/telemetry.ts";
+import {
+  isSampled,
+  type Span,
+  type Telemetry,
+  type TraceContext,
+} from "../foundation/telemetry.ts";
 
 /** The spans of one request to a model: its wait, and then its time with the engine. */
 export class ModelSpans {
@@ -14,8 +19,20 @@ export class ModelSpans {
   /** The one that has not ended. */
   #span: Span;
 
-  /** Begins with the wait for the request's turn. */
-  constructor(telemetry: Telemetry, parent: TraceContext) {
+  /**
+   * Begins with the wait for the request's turn. A request of a trace that is not recorded has no
+   * spans, but carries the trace on.
+   */
+  static begin(
+    telemetry: Telemetry | undefined,
+    parent: TraceContext,
+    request: InferenceRequest,
+  ): ModelSpans | undefined {
+    request.trace = parent;
+    return telemetry && isSampled(parent) ? new ModelSpans(telemetry, parent) : undefined;
+  }
+
+  private constructor(telemetry: Telemetry, parent: TraceContext) {
     this.#telemetry = telemetry;
     this.#parent = parent;
     this.#span = telemetry.start("queue", { parent });

@@ -286,7 +286,7 @@ export class ServedModel {
     const { name, weight, priority } = caller;
     const { clock, telemetry } = this.#context;
     const cameMs = clock.monotonic();
-    const spans = trace && telemetry && new ModelSpans(telemetry, trace);
+    const spans = trace && ModelSpans.begin(telemetry, trace, request);
     try {
       const isAlone = this.#suspects.mustBeAlone(request);
       const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs, isAlone };

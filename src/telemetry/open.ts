@@ -30,8 +30,9 @@ import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
 import type { Telemetry } from "../foundation/telemetry.ts";
+import { registry } from "./asked.ts";
 import { OtlpTransport } from "./otlp-transport.ts";
-import { registry, type TelemetrySettings } from "./settings.ts";
+import type { TelemetrySettings } from "./settings.ts";
 import { OtelTelemetry } from "./spans.ts";
 
 export interface TelemetryContext {

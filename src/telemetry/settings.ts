@@ -1,3 +1,5 @@
+import { endpoints } from "./asked.ts";
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** What variables of OpenTelemetry ask of a process. */
@@ -9,30 +11,6 @@ export interface TelemetrySettings {
   propagates: boolean;
   /** What was asked for and is not done, in words. */
   notices: readonly string[];
-}
-
-/** The variables that turn telemetry on, or ask for what it does not do. */
-const triggers = [
-  "OTEL_EXPORTER_OTLP_ENDPOINT",
-  "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-  "OTEL_TRACES_EXPORTER",
-  "OTEL_METRICS_EXPORTER",
-  "OTEL_LOGS_EXPORTER",
-] as const;
-
-/** Whether the variables of a process ask for telemetry: without, nothing of it is loaded. */
-export function asksForTelemetry(environment: Environment): boolean {
-  if (isTrue(environment.OTEL_SDK_DISABLED)) return false;
-  return triggers.some((name) => environment[name]?.trim());
-}
-
-/** The place where programs register OpenTelemetry, whatever its package's version. */
-export const registry = Symbol.for("opentelemetry.js.api.1");
-
-/** Whether somebody has loaded OpenTelemetry into this process, with its tracing. */
-export function isProgramTraced(): boolean {
-  const registered = (globalThis as Record<symbol, { trace?: unknown } | undefined>)[registry];
-  return registered?.trace !== undefined;
 }
 
 /**
@@ -49,7 +27,7 @@ export function telemetrySettings(environment: Environment): TelemetrySettings {
     read(name)
       ?.split(",")
       .map((each) => each.trim());
-  const hasEndpoint = triggers.some((name) => name.endsWith("_ENDPOINT") && read(name));
+  const hasEndpoint = endpoints.some((name) => read(name));
   const asked = listOf("OTEL_TRACES_EXPORTER") ?? (hasEndpoint ? ["otlp"] : []);
   const known = ["otlp", "console", "none"];
   for (const name of asked) {
@@ -91,5 +69,3 @@ function signalNotices(read: (name: string) => string | undefined): string[] {
     ...(logs === "none" ? [] : [`OTEL_LOGS_EXPORTER=${logs} has no effect: logs go to stderr`]),
   ];
 }
-
-const isTrue = (text: string | undefined) => text?.trim().toLowerCase() === "true";

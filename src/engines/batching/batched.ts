@@ -1,9 +1,8 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
-import { isSampled, type Span, type Telemetry } from "../../foundation/telemetry.ts";
+import type { Span } from "../../foundation/telemetry.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { type BatchLimits, BatchSize } from "./batch-size.ts";
 import { miscounted } from "./miscounted.ts";
@@ -69,8 +68,8 @@ export interface Batched<Item, Result> {
 export interface BatchContext {
   clock: Clock;
   logger: Logger;
-  /** Gets a span of each batch whose items are traced; default: there are none. */
-  telemetry?: Telemetry;
+  /** Starts the span of a batch, if its items are traced; default: there are none. */
+  startSpan?(items: readonly unknown[]): Span | undefined;
 }
 
 /**
@@ -337,10 +336,10 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     batch: readonly Pending<Item, Result>[],
     signal: AbortSignal,
   ): Promise<void> {
-    const { clock, telemetry } = this.#context;
+    const { clock } = this.#context;
     const startedMs = clock.monotonic();
     const items = batch.map(({ item }) => item);
-    const span = telemetry && batchSpan(telemetry, items);
+    const span = this.#context.startSpan?.(items);
     try {
       const results = await model.run(items, signal);
       if (!Array.isArray(results) || results.length !== batch.length) {
@@ -432,22 +431,4 @@ function costOf({ cost }: { cost: BatchCost }): BatchCost {
 function outOfMemory(cause: unknown): SluiceError {
   const detail = cause instanceof Error ? cause.message : String(cause);
   return new SluiceError("OUT_OF_MEMORY", detail, { cause });
-}
-
-/**
- * The span of a batch: below the first of its requests that is recorded, and linked to each of
- * these. Undefined if none is.
- */
-function batchSpan(telemetry: Telemetry, items: readonly unknown[]): Span | undefined {
-  const traces = (items as readonly Pick<InferenceRequest, "trace">[]).flatMap(
-    ({ trace }) => trace ?? [],
-  );
-  const recorded = traces.filter(isSampled);
-  const links = [...new Map(recorded.map((trace) => [trace.traceparent, trace])).values()];
-  const [parent] = links;
-  if (parent === undefined) return undefined;
-  return telemetry.start("batch", {
-    ...{ parent, links },
-    attributes: { "sluice.batch.size": items.length },
-  });
 }

@@ -154,9 +154,7 @@ class OpenaiEngine implements Engine {
     const fields = bodyFields(name, extraBody as JsonObject | undefined);
     const atOnce = (maxInFlight ?? defaultEmbeddingRequests) * this.#pool.left.length;
     const models = Array.from({ length: atOnce }, () => new EmbeddingModel(this.#sender, fields));
-    // Their HTTP requests have spans already.
-    const { telemetry: _, ...context } = this.#context;
-    return batched(models, { maxBatchRows }, context);
+    return batched(models, { maxBatchRows }, this.#context);
   }
 
   /** A prompt that cannot fit is not paid for. */
