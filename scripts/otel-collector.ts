@@ -42,7 +42,10 @@ func main() {
 		BuildInfo: component.NewDefaultBuildInfo(),
 		Factories: factories,
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{
-			ResolverSettings: confmap.ResolverSettings{ProviderFactories: providers},
+			ResolverSettings: confmap.ResolverSettings{
+				ProviderFactories: providers,
+				DefaultScheme:     "file",
+			},
 		},
 	}
 	if err := otelcol.NewCommand(settings).Execute(); err != nil {
