@@ -25,6 +25,7 @@ import (
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 )
 
 func factories() (otelcol.Factories, error) {
@@ -33,7 +34,11 @@ func factories() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	exporters, err := otelcol.MakeFactoryMap[exporter.Factory](fileexporter.NewFactory())
-	return otelcol.Factories{Receivers: receivers, Exporters: exporters}, err
+	return otelcol.Factories{
+		Receivers: receivers,
+		Exporters: exporters,
+		Telemetry: otelconftelemetry.NewFactory(),
+	}, err
 }
 
 func main() {
