@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import OpenAI from "openai";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { findOtelCollector } from "../../scripts/otel-collector.ts";
 import { serveFolder, startServe } from "../integration/served.ts";
 import { fake } from "../integration/served-batches.ts";
@@ -49,7 +49,10 @@ async function startReal(folder: string) {
   return { endpoint: `http://127.0.0.1:${port}`, spans };
 }
 
-describe.skipIf(!collector)("a collector of OpenTelemetry", () => {
+describe("a collector of OpenTelemetry", () => {
+  const missing = "the collector is not here: npm run peers -- otel-collector";
+  beforeEach((context) => context.skip(collector === undefined, missing));
+
   it.each(["http/protobuf", "http/json"])("understands what %s says", async (protocol) => {
     const folder = serveFolder();
     const { endpoint, spans } = await startReal(folder);
