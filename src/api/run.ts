@@ -12,6 +12,7 @@ import { openEngine } from "../engines/registry.ts";
 import { isPackageWhole } from "../entry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, silentLogger, textLogger } from "../foundation/logger.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
 import { hasDefaultBackend } from "../run/job/backend-name.ts";
 import { jobFromValue } from "../run/job/from-value.ts";
 import { loadJob } from "../run/job/load.ts";
@@ -21,6 +22,7 @@ import type { RunResult } from "../run/run-job.ts";
 import type { RunEvent } from "../run/status/events.ts";
 import { openProgress, type Progress } from "../terminal/progress.ts";
 import { backendContext } from "./backend-context.ts";
+import { telemetryOfProgram } from "./open-telemetry.ts";
 import { programError, programEvent, programText } from "./program-words.ts";
 import { engineContext, runDependencies } from "./run-dependencies.ts";
 import { type StartOptions, startRun } from "./start-run.ts";
@@ -76,6 +78,9 @@ export async function run(job: JobInput | string, options: RunOptions = {}): Pro
   return runWith(job, options, []);
 }
 
+/** The tracing of a run, and the span to which it belongs. */
+export type RunTracing = Pick<RunDependencies, "telemetry" | "caller">;
+
 /**
  * The same for a job with functions of this program as stages: its only worker is then in this
  * process.
@@ -84,6 +89,7 @@ export async function runWith(
   job: JobInput | string,
   options: RunOptions,
   functions: readonly unknown[],
+  tracing?: RunTracing,
 ): Promise<RunResult> {
   const { overwrite = false, fork = false, extend = false, logger = silentLogger } = options;
   const surroundings = surroundingsOf(options);
@@ -95,9 +101,14 @@ export async function runWith(
     backends.of(spec).startAhead(spec);
     return await startRun(
       { kind: "job", job: spec, overwrite, fork, extend },
-      optionsFor(spec.store),
+      tracedBy(tracing, optionsFor(spec.store)),
     );
   });
+}
+
+function tracedBy(tracing: RunTracing | undefined, options: StartOptions): StartOptions {
+  if (!tracing) return options;
+  return { ...options, dependencies: { ...options.dependencies, ...tracing } };
 }
 
 /** True if a job is known to run on this machine before it is read. */
@@ -121,12 +132,13 @@ export async function withStart<Result extends RunResult | undefined>(
   const { install = true, onEvent, signal = new AbortController().signal } = options;
   let shown: Progress | undefined;
   try {
+    const telemetry = await telemetryOfProgram();
     const result = await start((store) => {
       shown = options.progress ? openProgress({}, ownTerminal()) : undefined;
       const logger = options.logger ?? shown?.logger ?? silentLogger;
       return {
         ...{ backendOf: backends.of, install, signal },
-        dependencies: runDependencies(surroundings, logger, store),
+        dependencies: runDependencies({ ...surroundings, telemetry }, logger, store),
         logger: tellingLogger(logger, onEvent),
         onEvent: (event) => {
           const inProgramWords = programEvent(event);

@@ -1,4 +1,5 @@
 import type { DelegatedCall, OpenBackend } from "../backends/context.ts";
+import { asSluiceError } from "../foundation/errors.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunLocation } from "../run/directory/locate.ts";
 import type { Preparation } from "../run/dispatch/backend.ts";
@@ -49,6 +50,31 @@ export interface StartOptions
 export function startRun(start: JobStart | ResumeStart, options: StartOptions): Promise<RunResult>;
 export function startRun(start: RetryStart, options: StartOptions): Promise<RunResult | undefined>;
 export async function startRun(
+  start: JobStart | ResumeStart | RetryStart,
+  options: StartOptions,
+): Promise<RunResult | undefined> {
+  const { telemetry, caller } = options.dependencies;
+  if (!telemetry) return await begin(start, options);
+  const { RunSpans } = await import("../run/status/run-spans.ts");
+  const spans = new RunSpans(telemetry, start.kind, caller);
+  try {
+    const result = await begin(start, {
+      ...options,
+      dependencies: { ...options.dependencies, trace: spans.context },
+      onEvent(event) {
+        spans.hear(event);
+        options.onEvent(event);
+      },
+    });
+    spans.end(result);
+    return result;
+  } catch (error) {
+    spans.end(undefined, asSluiceError(error));
+    throw error;
+  }
+}
+
+async function begin(
   start: JobStart | ResumeStart | RetryStart,
   options: StartOptions,
 ): Promise<RunResult | undefined> {

@@ -1,5 +1,6 @@
 import type { Clock } from "../foundation/clock.ts";
 import type { Random } from "../foundation/random.ts";
+import type { Telemetry } from "../foundation/telemetry.ts";
 
 /** What Sluice uses of its process, in a command or in your own program. */
 export interface Surroundings {
@@ -8,6 +9,8 @@ export interface Surroundings {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The folder where relative paths start. */
   readonly workingDirectory: string;
+  /** Where spans go; undefined where nobody asked for them. */
+  readonly telemetry?: Telemetry | undefined;
   readonly process: {
     readonly pid: number;
     /** The Node that runs this, for starting workers. */

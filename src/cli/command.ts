@@ -21,6 +21,8 @@ export interface CommandModule {
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
+  /** Its work has spans. */
+  readonly isTraced?: boolean;
   load(): Promise<CommandModule>;
 }
 
@@ -29,16 +31,19 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
   {
     name: "run",
     summary: "run a job, or continue it",
+    isTraced: true,
     load: () => import("./commands/run.ts"),
   },
   {
     name: "run-batch",
     summary: "answer the requests of an OpenAI batch file",
+    isTraced: true,
     load: () => import("./commands/run-batch.ts"),
   },
   {
     name: "inference",
     summary: "run a job like Axolotl's command with that name",
+    isTraced: true,
     load: () => import("./commands/inference.ts"),
   },
   {
@@ -49,6 +54,7 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
   {
     name: "resume",
     summary: "continue the run in a folder, by its own job",
+    isTraced: true,
     load: () => import("./commands/resume.ts"),
   },
   {
@@ -69,11 +75,13 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
   {
     name: "fleet",
     summary: "run many commands, each a task with its state, result code and log",
+    isTraced: true,
     load: () => import("./commands/fleet.ts"),
   },
   {
     name: "serve",
     summary: "serve models over HTTP",
+    isTraced: true,
     load: () => import("./commands/serve.ts"),
   },
   {
@@ -104,6 +112,7 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
   {
     name: "retry",
     summary: "send the failed rows of a run again",
+    isTraced: true,
     load: () => import("./commands/retry.ts"),
   },
   {
@@ -114,6 +123,7 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
   {
     name: "worker",
     summary: "work on tasks of a planned run",
+    isTraced: true,
     load: () => import("./commands/worker.ts"),
   },
   {

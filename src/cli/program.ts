@@ -1,7 +1,10 @@
 import { Command, CommanderError } from "commander";
+import { isTraced, openCommandTelemetry } from "../api/open-telemetry.ts";
 import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
+import { silentLogger, textLogger } from "../foundation/logger.ts";
 import { nearest, nearestKey } from "../foundation/suggest.ts";
+import type { Telemetry } from "../foundation/telemetry.ts";
 import { type CommandEntry, commandTable } from "./command.ts";
 import type { CliIo, CommandCall } from "./io.ts";
 import { report } from "./report.ts";
@@ -21,9 +24,14 @@ interface ProgramOptions {
  */
 export async function runCommandLine(
   args: readonly string[],
-  io: CliIo,
+  given: CliIo,
   { version, commands = commandTable }: ProgramOptions,
 ): Promise<void> {
+  const name = args.find((arg) => !arg.startsWith("-"));
+  const tracing = commands.some((entry) => entry.name === name && entry.isTraced)
+    ? tracingOf(given, name!)
+    : undefined;
+  const io = tracing?.io ?? given;
   const program = newProgram(io, version);
   const declareAll = async () => {
     const declared: Command[] = [];
@@ -35,7 +43,6 @@ export async function runCommandLine(
     return declared;
   };
   try {
-    const name = args.find((arg) => !arg.startsWith("-"));
     for (const entry of commands) {
       const command = program.command(entry.name).summary(entry.summary);
       command.description(`${entry.summary[0]!.toUpperCase()}${entry.summary.slice(1)}.`);
@@ -49,10 +56,34 @@ export async function runCommandLine(
         ? new SluiceError("USAGE", `${name} is not a command`, { hint: `sluice run ${name}` })
         : unknownCommand(name, names, "see sluice --help");
     }
+    if (tracing) program.hook("preAction", tracing.begin);
     await program.parseAsync(args, { from: "user" });
   } catch (thrown) {
     await finish(thrown, { program, args, declareAll }, io);
+  } finally {
+    await tracing?.end();
   }
+}
+
+/** The same surroundings with telemetry, from its beginning on; undefined if nobody asks for it. */
+function tracingOf(given: CliIo, command: string) {
+  if (!isTraced(given)) return undefined;
+  let telemetry: Telemetry | undefined;
+  // Not by spreading: access to standard input opens it.
+  const io = Object.defineProperties({} as CliIo, {
+    ...Object.getOwnPropertyDescriptors(given),
+    telemetry: { get: () => telemetry, enumerable: true },
+  });
+  const write = (line: string) => void given.stderr.write(line);
+  // What a worker would say, its coordinator has said.
+  const logger = command === "worker" ? silentLogger : textLogger(write);
+  return {
+    io,
+    async begin() {
+      telemetry = await openCommandTelemetry(given, logger, write);
+    },
+    end: async () => await telemetry?.close(),
+  };
 }
 
 function newProgram(io: CliIo, version: string): Command {

@@ -9,6 +9,7 @@ import type {
 import type { Json, JsonObject } from "../foundation/json.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
+import type { Telemetry } from "../foundation/telemetry.ts";
 import type { BatchRecords, BatchState } from "./batch-records.ts";
 
 /**
@@ -193,6 +194,8 @@ export interface EngineContext {
   batchRecords?: BatchRecords;
   /** Functions of the running program, to which stages refer by number. */
   functions?: readonly unknown[];
+  /** Where spans go; absent where nobody asked for them. */
+  telemetry?: Telemetry;
   /** Ends the worker process at once, as `kill -9` would (faults of the fake engine). */
   killProcess: () => void;
 }

@@ -1,6 +1,7 @@
 import type { Grammar } from "./grammar.ts";
 import { sha256Hex } from "./hashing.ts";
 import type { Json, JsonObject } from "./json.ts";
+import type { TraceContext } from "./telemetry.ts";
 
 /** A part of a message: text, an image, or audio. */
 export type ContentPart =
@@ -295,6 +296,8 @@ export interface InferenceRequest {
    * it on to that code. Default: it belongs to no run.
    */
   origin?: RequestOrigin;
+  /** The span that it belongs to. */
+  trace?: TraceContext;
 }
 
 /**

@@ -281,4 +281,8 @@ export const limits = Object.freeze({
    */
   maxArchiveRatio: 200,
   smallArchiveBytes: 16 * 1024 * 1024,
+  /** Time that a process that ends takes to export its last spans. */
+  maxTelemetryFlushMs: 5000,
+  /** Requests of a run whose spans each worker exports in a second; the others go untraced. */
+  tracedRequestsPerSecond: 10,
 });

@@ -3,11 +3,12 @@ import type { Storage } from "../data/storage/storage.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
+import type { Telemetry, TraceContext } from "../foundation/telemetry.ts";
 import type { Processes } from "./coordinate/processes.ts";
 import type { RunLocation } from "./directory/locate.ts";
 import { reachOf } from "./plan/job-files.ts";
 import type { Plan } from "./plan/plan.ts";
-import type { RunContext } from "./run-context.ts";
+import type { RunContext, RunTraceContext } from "./run-context.ts";
 
 /** What the run floor may use of the outside world. */
 export interface RunDependencies {
@@ -20,6 +21,12 @@ export interface RunDependencies {
   inputs: InputStores;
   /** Version of Sluice. */
   software: string;
+  /** Where spans go; undefined where nobody asked for them. */
+  telemetry?: Telemetry | undefined;
+  /** The span to which the call belongs that carries out a run. */
+  caller?: TraceContext | undefined;
+  /** The span of that call. */
+  trace?: RunTraceContext | undefined;
 }
 
 /** The context of an existing run, in the storage where it was found. */

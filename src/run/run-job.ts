@@ -116,7 +116,7 @@ export async function runJob(
   const present = await withSharedLimits(opened.job, context.plan.rows, backend);
   // Workers read this job from the coordinator's record, not from a command line.
   const coordinator = await Coordinator.lead({
-    ...{ storage, clock, processes, id },
+    ...{ storage, clock, processes, id, trace: dependencies.trace },
     job: present.job,
     ownModel: opened.job.model,
     ...(options.cancelsBefore !== undefined && { cancelsBefore: options.cancelsBefore }),

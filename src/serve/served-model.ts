@@ -16,6 +16,7 @@ import {
 import type { JsonObject } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { randomInteger } from "../foundation/random.ts";
+import type { TraceContext } from "../foundation/telemetry.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { rowPromptSet } from "../prompt/row-prompt-set.ts";
@@ -23,6 +24,7 @@ import { askUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
 import { Admission, type Leave, type Turn } from "./admission.ts";
+import { ModelSpans } from "./model-spans.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import { placedWorkers, type SharedResources } from "./placed-workers.ts";
 import { Suspects } from "./suspects.ts";
@@ -39,6 +41,8 @@ export interface Call {
   /** Aborted when the call may wait no longer for the model; what is in work goes on. */
   stopped?: AbortSignal | undefined;
   onDelta?: OnDelta | undefined;
+  /** The span of the call, where the server is traced. */
+  trace?: TraceContext | undefined;
   /** Called when the turn of one of its requests has come. */
   onTurn?: ((waitMs: number) => void) | undefined;
 }
@@ -85,6 +89,7 @@ export class ServedModel {
   readonly #transcription: SamplingParameters | undefined;
   readonly #rows: PromptSet;
   readonly #context: EngineContext;
+  readonly #engine: string;
   readonly #maxTries: number;
   readonly #observer: ModelObserver;
   readonly #suspects = new Suspects();
@@ -106,6 +111,7 @@ export class ServedModel {
     this.workers = workers;
     this.takesRows = describeEngine(given.model).takesRows ?? false;
     this.#context = context;
+    this.#engine = given.model.engine;
     this.#maxTries = serveLimits.maxTries;
     this.#observer = observer;
     const seed = randomInteger(random, 2 ** 31);
@@ -281,13 +287,14 @@ export class ServedModel {
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, maxWaitMs, onTurn, stopped }: Omit<Call, "onDelta">,
+    { caller, maxWaitMs, onTurn, stopped, trace }: Omit<Call, "onDelta">,
     signal: AbortSignal,
     onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
     const { name, weight, priority } = caller;
-    const { clock } = this.#context;
+    const { clock, telemetry } = this.#context;
     const cameMs = clock.monotonic();
+    const spans = trace && ModelSpans.begin(telemetry, trace, request);
     try {
       const isAlone = this.#suspects.mustBeAlone(request);
       const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs, isAlone };
@@ -295,8 +302,9 @@ export class ServedModel {
       const begunMs = clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
       onTurn?.(begunMs - cameMs);
+      spans?.admitted(this.name, this.#engine, request);
       try {
-        return await this.#observed(request, signal, onDelta, begunMs);
+        return await this.#observed(request, signal, onDelta, begunMs, spans);
       } catch (thrown) {
         const isDeath = asSluiceError(thrown).scope === "engine" && !signal.aborted;
         if (isDeath) this.#suspects.noteDeath(request, this.admission.inFlight === 1);
@@ -305,7 +313,9 @@ export class ServedModel {
         leave();
       }
     } catch (thrown) {
-      this.#observer.failed(this.name, asSluiceError(thrown).code);
+      const { code } = asSluiceError(thrown);
+      this.#observer.failed(this.name, code);
+      spans?.failed(code);
       throw thrown;
     }
   }
@@ -315,6 +325,7 @@ export class ServedModel {
     signal: AbortSignal,
     onDelta: OnDelta | undefined,
     begunMs: number,
+    spans: ModelSpans | undefined,
   ): Promise<InferenceResponse> {
     const { clock } = this.#context;
     let firstPieceMs: number | undefined;
@@ -327,7 +338,9 @@ export class ServedModel {
     const response = await this.workers.infer(request, signal, tell);
     this.#suspects.clear(request);
     const durationMs = clock.monotonic() - begunMs;
-    this.#observer.answered(this.name, { usage: response.usage, durationMs, firstPieceMs });
+    const facts = { usage: response.usage, durationMs, firstPieceMs };
+    this.#observer.answered(this.name, facts);
+    spans?.answered(facts);
     return response;
   }
 

@@ -27,6 +27,7 @@ import { fileRoutes } from "./openai/files.ts";
 import { transcriptionRoutes } from "./openai/transcriptions.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 import type { SharedResources } from "./placed-workers.ts";
+import { traceRequests } from "./request-spans.ts";
 import { ServedModel } from "./served-model.ts";
 import { BatchToken, Tokens } from "./tokens.ts";
 import { descriptionRoutes } from "./torchserve/predictions.ts";
@@ -240,7 +241,7 @@ class RunningServer implements Server {
       if (addresses[other] === address && !address.endsWith(":0")) return known;
     }
     const { limits, accessLog } = this.#options;
-    const { clock, random } = this.#context;
+    const { clock, random, telemetry } = this.#context;
     const listener = openListener({
       ...{ limits, tls: this.#tls, clock, random, writeError },
       onAnswered: (facts) => {
@@ -249,6 +250,7 @@ class RunningServer implements Server {
         if (accessLog) this.#context.logAccess(facts);
       },
     });
+    if (telemetry) traceRequests(listener, telemetry);
     descriptionRoutes(listener, kind === "management");
     listener.get("/livez", async () => ({ status: "alive" }));
     listener.get("/readyz", async (_request, reply) => {
@@ -259,24 +261,25 @@ class RunningServer implements Server {
   }
 
   async #openStored(): Promise<Stored> {
-    const { clock, random, logger, environment } = this.#context;
+    const { clock, random, logger, environment, telemetry } = this.#context;
     const storage = this.#context.openStorage(this.#options.dataDirectory);
     const files = await FileStore.open(storage, clock, random);
     this.#batches = await Batches.open({
       ...{ options: this.#options, storage, files, models: this.#models, token: this.#batchToken },
-      ...{ clock, random, logger, environment },
+      ...{ clock, random, logger, environment, telemetry },
     });
     return { files, batches: this.#batches };
   }
 
   /** @returns its address: this machine alone reaches it, and only with the token of batches. */
   async #listenForRows(batches: Batches): Promise<string> {
-    const { clock, random } = this.#context;
+    const { clock, random, telemetry } = this.#context;
     const rows = openListener({
       limits: { ...this.#options.limits, requestTimeoutMs: rowTimeoutMs },
       ...{ tls: undefined, clock, random, writeError: writeFailure },
       onAnswered: (facts) => this.#metrics.requestAnswered(facts),
     });
+    if (telemetry) traceRequests(rows, telemetry, true);
     this.#rows = rows;
     const addRoutes = async (scope: FastifyInstance) => {
       const token = new BatchToken(this.#batchToken);

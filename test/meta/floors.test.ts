@@ -7,6 +7,7 @@ const floors: Record<string, number> = {
   data: 1,
   prompt: 1,
   engines: 1,
+  telemetry: 1,
   run: 2,
   backends: 3,
   serve: 6,

@@ -9,6 +9,12 @@ import { packageOf, parseSource, root, type SourceFile, sourceFiles } from "./so
 const users: Record<string, RegExp> = {
   "@huggingface/jinja": /^src\/(prompt|engines)\//,
   "@aws-sdk/client-s3": /^src\/data\/s3\//,
+  "@opentelemetry/api": /^src\/telemetry\//,
+  "@opentelemetry/core": /^src\/telemetry\//,
+  "@opentelemetry/otlp-exporter-base": /^src\/telemetry\//,
+  "@opentelemetry/otlp-transformer": /^src\/telemetry\//,
+  "@opentelemetry/resources": /^src\/telemetry\//,
+  "@opentelemetry/sdk-trace-base": /^src\/telemetry\//,
   "@uwdata/flechette": /^src\/data\/formats\/arrow\/library/,
   "@fastify/multipart": /^src\/serve\//,
   commander: /^src\/cli\//,

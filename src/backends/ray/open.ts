@@ -122,10 +122,10 @@ async function connect(job: JobSpec, context: BackendContext) {
   return { bridge, ready };
 }
 
-/** Variables that Sluice itself and its libraries read for stores, models and servers. */
-const passedNames = /^(AWS_|HF_|SLUICE_STORE__|R2_|CLOUDFLARE_ACCOUNT_ID$|GOOGLE_|GCS_)/;
+/** Variables that Sluice itself and its libraries read for stores, models, servers and tracing. */
+const passedNames = /^(AWS_|HF_|OTEL_|SLUICE_STORE__|R2_|CLOUDFLARE_ACCOUNT_ID$|GOOGLE_|GCS_)/;
 /** Of those, the ones that name files of the caller's machine. */
-const namesFile = /_(FILE|PATH|HOME|CACHE|BUNDLE|APPLICATION_CREDENTIALS)$/;
+const namesFile = /_(FILE|PATH|HOME|CACHE|BUNDLE|CERTIFICATE|CLIENT_KEY|APPLICATION_CREDENTIALS)$/;
 
 /** The environment that workers get besides that of their node. */
 function passedOn(job: JobSpec, environment: Environment): Record<string, string> {

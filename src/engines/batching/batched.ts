@@ -1,7 +1,8 @@
 import type { Clock } from "../../foundation/clock.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
+import type { Span } from "../../foundation/telemetry.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import { type BatchLimits, BatchSize } from "./batch-size.ts";
 import { miscounted } from "./miscounted.ts";
@@ -67,6 +68,8 @@ export interface Batched<Item, Result> {
 export interface BatchContext {
   clock: Clock;
   logger: Logger;
+  /** Starts the span of a batch, if its items are traced; default: there are none. */
+  startSpan?(items: readonly unknown[]): Span | undefined;
 }
 
 /**
@@ -335,8 +338,9 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   ): Promise<void> {
     const { clock } = this.#context;
     const startedMs = clock.monotonic();
+    const items = batch.map(({ item }) => item);
+    const span = this.#context.startSpan?.(items);
     try {
-      const items = batch.map(({ item }) => item);
       const results = await model.run(items, signal);
       if (!Array.isArray(results) || results.length !== batch.length) {
         throw miscounted(results, batch.length);
@@ -346,7 +350,10 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
       this.#noteComputed(model, batch.length, (clock.monotonic() - startedMs) / 1000);
       for (const [at, pending] of batch.entries()) this.#settle(pending, results[at]!);
     } catch (thrown) {
+      span?.fail(asSluiceError(thrown).code);
       this.#failed(model, batch, thrown);
+    } finally {
+      span?.end();
     }
   }
 

@@ -7,6 +7,7 @@ import type { InferenceRequest, InferenceResponse } from "../../foundation/infer
 import { canonicalJson, type Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { BatchLimits } from "../batching/batch-size.ts";
+import { tracingBatches } from "../batching/batch-spans.ts";
 import { type Batched, batched } from "../batching/batched.ts";
 import { requestCost } from "../batching/prediction.ts";
 import { assignedVariable } from "../devices.ts";
@@ -90,7 +91,7 @@ class CommandEngine implements Engine {
   ) {
     this.#programs = programs;
     const models = programs.map((program) => new ProgramModel(program, context.clock));
-    this.#batches = batched(models, batchLimits(options, opened), context);
+    this.#batches = batched(models, batchLimits(options, opened), tracingBatches(context));
     this.choices = {
       program: opened[0]?.name ?? options.command,
       weights: options.filesSha256 ?? null,

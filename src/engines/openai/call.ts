@@ -1,4 +1,4 @@
-import type { Usage } from "../../foundation/inference.ts";
+import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import type { HttpReply, ReplySink, RequestBody } from "./transport.ts";
 
 /** The kinds of a server's answers. */
@@ -13,6 +13,8 @@ export interface Call<T extends { usage: Usage }> {
   key?: number | undefined;
   /** Where the server has no such path, this request alone fails. Default false. */
   mayLackPath?: boolean;
+  /** What it is for, where that is traced. */
+  readonly traced?: readonly InferenceRequest[] | undefined;
   /** A sink for one try, if the caller wants the answer in parts. */
   sink?(): ReplySink | undefined;
   /** Part of the answer was reported: the request cannot be repeated. */

@@ -1,14 +1,15 @@
 import type { SecureContext } from "node:tls";
 import type { ErrorCode } from "../../foundation/error-table.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { textHash } from "../../foundation/hashing.ts";
-import type { Usage } from "../../foundation/inference.ts";
+import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { AbortWatch } from "../abort-watch.ts";
 import type { EngineContext } from "../engine.ts";
 import { type ApiKey, apiKey, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
 import { EndpointBreaker, type EndpointFailure } from "./breaker.ts";
 import type { Call, Form } from "./call.ts";
+import { CallSpan } from "./call-span.ts";
 import { FailureReader } from "./failures.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { type Admission, type AdmissionEnd, openPace, type Pace } from "./pace/pace.ts";
@@ -166,19 +167,56 @@ export class Endpoint implements RoutedEndpoint {
     lease: Lease,
     signal: AbortSignal,
   ): Promise<Outcome<T>> {
-    return this.#transport
-      .post(this.#paths[call.form], call.body(this.isOpenaiItself), signal, call.sink?.())
-      .then(
-        (reply) => {
-          const isGood = reply.status >= 200 && reply.status < 300;
-          return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease, call);
-        },
-        (error: unknown) => {
-          if (error instanceof TransportError) return this.#lost(error, lease);
-          this.release(lease);
-          throw error;
-        },
-      );
+    if (call.traced) return this.#sendTraced(call, lease, signal, call.traced);
+    const body = call.body(this.isOpenaiItself);
+    const replied = this.#transport.post(this.#paths[call.form], body, signal, call.sink?.());
+    return this.#settled(replied, call, lease);
+  }
+
+  async #sendTraced<T extends { usage: Usage }>(
+    call: Call<T>,
+    lease: Lease,
+    signal: AbortSignal,
+    requests: readonly InferenceRequest[],
+  ): Promise<Outcome<T>> {
+    const { telemetry, options, clock } = this.#context;
+    const facts = { telemetry, model: options.name, address: new URL(this.address) };
+    const span = new CallSpan(requests, { ...facts, now: () => clock.monotonic() });
+    const body = call.body(this.isOpenaiItself);
+    const sink = span.watched(call.sink?.());
+    const path = this.#paths[call.form];
+    try {
+      const replied = span.run(() => this.#transport.post(path, body, signal, sink, span.headers));
+      const noted = replied.then((reply) => {
+        span.replied(reply.status);
+        return reply;
+      });
+      const outcome = await this.#settled(noted, call, lease);
+      if (outcome.of === "answer") span.answered(outcome.value);
+      else span.failed((outcome.of === "request" ? outcome.error : outcome.down)?.code);
+      return outcome;
+    } catch (error) {
+      span.failed(asSluiceError(error).code);
+      throw error;
+    }
+  }
+
+  #settled<T extends { usage: Usage }>(
+    replied: Promise<HttpReply>,
+    call: Call<T>,
+    lease: Lease,
+  ): Promise<Outcome<T>> {
+    return replied.then(
+      (reply) => {
+        const isGood = reply.status >= 200 && reply.status < 300;
+        return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease, call);
+      },
+      (error: unknown) => {
+        if (error instanceof TransportError) return this.#lost(error, lease);
+        this.release(lease);
+        throw error;
+      },
+    );
   }
 
   /** Returns an unused permission. */

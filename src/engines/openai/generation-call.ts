@@ -46,6 +46,10 @@ export class GenerationCall implements Call<{ answers: readonly Answer[]; usage:
     return estimatedTokens(promptCharacters(this.#request)) + maxNewTokens * numReturnSequences;
   }
 
+  get traced(): readonly InferenceRequest[] | undefined {
+    return this.#request.trace && [this.#request];
+  }
+
   body(isOpenaiItself: boolean): string {
     const body = this.#writerFor(isOpenaiItself).write(this.#request, this.#image);
     return this.#onDelta ? body.slice(0, -1) + streamFields : body;

@@ -23,10 +23,11 @@ type Transcribed = Omit<InferenceResponse, "seconds">;
  * @throws SluiceError `FILE_UNREADABLE` if the file is missing or too large.
  */
 export async function transcriptionCall(
-  { file = "", parameters, transcription: given }: InferenceRequest,
+  request: InferenceRequest,
   fields: JsonObject,
   random: Random,
 ): Promise<Call<Transcribed>> {
+  const { file = "", parameters, transcription: given, trace } = request;
   const { temperature, explicit = [] } = parameters;
   const { translate = false, language, prompt, times } = given ?? {};
   const asked: JsonObject = {
@@ -49,6 +50,7 @@ export async function transcriptionCall(
   return {
     ...{ form: translate ? "translation" : "transcription", tokens: 0, body: () => body },
     mayLackPath: given !== undefined,
+    ...(trace && { traced: [request] }),
     read: (reply, redact) => readTranscript(reply, redact, times !== undefined),
   };
 }

@@ -128,14 +128,20 @@ export class Transport {
    * Sends `body` and returns the whole reply.
    *
    * @param sink gets a successful reply that is a stream of events, and returns the whole.
+   * @param more headers of this request alone.
    * @throws TransportError if there is no reply; the signal's reason.
    */
-  post(path: string, body: RequestBody, signal: AbortSignal, sink?: ReplySink): Promise<HttpReply> {
-    if (typeof body === "string") {
-      return this.#send("POST", path, this.#headers, body, signal, sink);
-    }
+  post(
+    path: string,
+    body: RequestBody,
+    signal: AbortSignal,
+    sink?: ReplySink,
+    more?: Readonly<Record<string, string>>,
+  ): Promise<HttpReply> {
+    const headers = more ? { ...this.#headers, ...more } : this.#headers;
+    if (typeof body === "string") return this.#send("POST", path, headers, body, signal, sink);
     const stream = Readable.from(body.stream(), { objectMode: false });
-    return this.#send("POST", path, this.#headersOf(body), stream, signal);
+    return this.#send("POST", path, headersOf(body, headers), stream, signal);
   }
 
   /**
@@ -172,16 +178,18 @@ export class Transport {
     });
   }
 
-  #headersOf({ contentType, contentLength }: StreamedBody): Record<string, string> {
-    const length = String(contentLength);
-    return { ...this.#headers, "content-type": contentType, "content-length": length };
-  }
-
   /** Breaks every connection; requests in flight are rejected with `error`. */
   async close(error: Error): Promise<void> {
     this.#exchanges.close(error);
     await this.#dispatcher.destroy(error);
   }
+}
+
+function headersOf(
+  { contentType, contentLength }: StreamedBody,
+  common: Readonly<Record<string, string>>,
+): Record<string, string> {
+  return { ...common, "content-type": contentType, "content-length": String(contentLength) };
 }
 
 /** `Basic …` from a URL's user and password, or undefined if it has none. */

@@ -13,7 +13,7 @@ import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
 import type { RequestSender } from "./request-sender.ts";
 
 /** A text to embed. */
-export type EmbeddingRequest = Pick<InferenceRequest, "prompt">;
+export type EmbeddingRequest = InferenceRequest;
 
 /** An engine's answer without its time. */
 type Embedded = Omit<InferenceResponse, "seconds">;
@@ -38,6 +38,7 @@ export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
     const call: Call<Vectors> = {
       form: "embedding",
       tokens: batch.reduce((sum, request) => sum + estimatedTokens(promptCharacters(request)), 0),
+      ...(batch.some(({ trace }) => trace) && { traced: batch }),
       body: () => body,
       read: (reply, redact) => readVectors(parseReply(reply, redact), texts.length),
     };

@@ -9,6 +9,7 @@ import {
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import { tracingBatches } from "../batching/batch-spans.ts";
 import { type Batched, type BatchModel, batched } from "../batching/batched.ts";
 import { predictionResponse, requestCost } from "../batching/prediction.ts";
 import type { Engine, EngineContext } from "../engine.ts";
@@ -89,7 +90,8 @@ class PredictorEngine implements Engine {
     const models = hosts.map((host) => new Replica(host, options.timeoutMs, context));
     // If padding counts, it pays to search for rows of one length.
     const lookAheadBatches = options.maxBatchTokens === undefined ? 0 : limits.lookAheadBatches;
-    this.#batched = batched(models, { ...options, lookAheadBatches }, context);
+    const batches = { ...options, lookAheadBatches };
+    this.#batched = batched(models, batches, tracingBatches(context));
   }
 
   get capacity(): number {

@@ -8,6 +8,7 @@ import { assertStands } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
 import { assertBegunSo } from "../plan/probe.ts";
+import type { RunTraceContext } from "../run-context.ts";
 import {
   type Heartbeat,
   type LeaderRecord,
@@ -23,6 +24,8 @@ export interface CoordinatorRecord extends LeaderRecord {
   job: JobSpec;
   /** The model as the job names it, before its limits were divided among workers. */
   ownModel?: JobSpec["model"];
+  /** The span of its call, to which the requests of workers belong. */
+  trace?: RunTraceContext;
 }
 
 export interface CoordinatorOptions {
@@ -32,6 +35,7 @@ export interface CoordinatorOptions {
   id: string;
   job: JobSpec;
   ownModel?: JobSpec["model"];
+  trace?: RunTraceContext | undefined;
   /** Requests to cancel that it need not obey; default: those that there are when it leads. */
   cancelsBefore?: number;
   signal?: AbortSignal;
@@ -89,11 +93,11 @@ export class Coordinator {
    *   is not used as the job says.
    */
   static async lead(options: CoordinatorOptions): Promise<Coordinator> {
-    const { storage, job, ownModel } = options;
+    const { storage, job, ownModel, trace } = options;
     assertBegunSo(storage, job);
     const leadership = await Leadership.acquire<CoordinatorRecord>(
       { ...options, prefix: coordinatorPrefix, errors: leaderErrors },
-      { job: storedJob(job), ...(ownModel && { ownModel }) },
+      { job: storedJob(job), ...(ownModel && { ownModel }), ...(trace && { trace }) },
     );
     await assertStands(storage);
     const cancels = await countCancels(storage);

@@ -7,6 +7,7 @@ import type { TaskAttempt } from "../attempt/attempt.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import { Backlog } from "./backlog.ts";
 import { Isolation, type RowTry, takeAll } from "./isolation.ts";
+import type { RequestTraces } from "./request-traces.ts";
 import { RowSource } from "./row-source.ts";
 import { RowWork, requestsOf } from "./row-work.ts";
 import {
@@ -23,6 +24,8 @@ export interface ExecutorOptions extends TryOptions {
   clock: Clock;
   /** `onRowError: fail`: the first row that fails ends the run. */
   failOnRowError: boolean;
+  /** The spans of requests, where the run is traced. */
+  traces?: RequestTraces | undefined;
   /** The order in which a task's rows are sent; default: input order. */
   arrange?: RowArrangement;
   /** Every row of the attempt has an outcome; `closed` resolves when its input is closed. */
@@ -247,6 +250,8 @@ export class Executor {
     const { work, at, request } = rowTry;
     const { source } = work;
     if (!source.isOpen) return;
+    const { traces } = this.#options;
+    if (traces) request.trace = traces.next(work.attempt.id);
     if (work.countTry(at) === 1) work.begin();
     this.#inFlight++;
     source.inFlight++;

@@ -15,6 +15,7 @@ import { areRepeatable } from "../reuse/request-key.ts";
 import { withReuse } from "../reuse/with-reuse.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
 import { FitWatch } from "./fit-watch.ts";
+import type { RequestTraces } from "./request-traces.ts";
 import { askUntilAccepted } from "./tries.ts";
 
 type Call = Parameters<RowModel["ask"]>[2];
@@ -23,18 +24,21 @@ type Call = Parameters<RowModel["ask"]>[2];
  * Opens the models of a pipeline's stages: `EngineContext.openRowModel` of its run.
  *
  * @param inputs for remote files that prompts name.
+ * @param traces the spans of requests, where the run is traced.
  */
 export function rowModelOpener(
   job: JobSpec,
   seed: number,
   open: typeof openEngine,
   inputs: Pick<InputStores, "within">,
+  traces?: RequestTraces,
 ): NonNullable<EngineContext["openRowModel"]> {
   return async (stage, context) => {
     const own = stageJob(job, stage);
     const promptSet = promptSetOf(own, own.generation.seed ?? seed);
     const engine = fetchingFiles(await open(own.model, context), inputs, own);
-    return new AskedModel(withReuse(engine, promptSet, own, context), promptSet, own, context);
+    const asked = withReuse(engine, promptSet, own, context);
+    return new AskedModel(asked, promptSet, own, context, traces);
   };
 }
 
@@ -106,6 +110,7 @@ class AskedModel implements RowModel {
   readonly #job: JobSpec;
   readonly #rowFiles: RowFiles;
   readonly #context: Pick<EngineContext, "clock" | "random">;
+  readonly #traces: RequestTraces | undefined;
   /** Only here can rows of earlier stages be checked for the fields of the prompts. */
   readonly #fit = new FitWatch();
 
@@ -114,12 +119,14 @@ class AskedModel implements RowModel {
     promptSet: PromptSet,
     job: JobSpec,
     context: Pick<EngineContext, "clock" | "random">,
+    traces: RequestTraces | undefined,
   ) {
     this.#engine = engine;
     this.#promptSet = promptSet;
     this.#job = job;
     this.#rowFiles = new RowFiles(job);
     this.#context = context;
+    this.#traces = traces;
   }
 
   get capacity(): number {
@@ -159,7 +166,11 @@ class AskedModel implements RowModel {
   #answerTo(request: InferenceRequest, { signal, addUsage }: Call): Promise<InferenceResponse> {
     const { clock, random } = this.#context;
     const { maxAttempts } = this.#job.retries;
-    return askUntilAccepted((next) => this.#engine.infer(next, signal), request, {
+    const ask = (next: InferenceRequest) => {
+      if (this.#traces) next.trace = this.#traces.next();
+      return this.#engine.infer(next, signal);
+    };
+    return askUntilAccepted(ask, request, {
       ...{ promptSet: this.#promptSet, maxTries: maxAttempts, clock, random, signal, addUsage },
     });
   }

@@ -86,7 +86,7 @@ export async function runGeneration(
   options: CarryOutOptions,
   findTasks?: FindTasks,
 ): Promise<RunResult | undefined> {
-  const { clock, random, processes, openStorage } = dependencies;
+  const { clock, random, processes, openStorage, trace } = dependencies;
   const startedMs = clock.monotonic();
   const storage = runStorage(openStorage(location.directory));
   const outside = openStorage(location.outside);
@@ -94,7 +94,7 @@ export async function runGeneration(
   const { job } = request;
   const backend = options.backendOf(job);
   // Leads before planning: a cleaning would remove the tasks of a retry without a plan.
-  const coordinator = await Coordinator.lead({ storage, clock, processes, id, job });
+  const coordinator = await Coordinator.lead({ storage, clock, processes, id, job, trace });
   try {
     const places = { storage, outside, openStorage };
     await publishNewestSeal(places, await readPlan(storage), "sizes");

@@ -78,6 +78,8 @@ export type RunEvent =
       type: "task-start";
       task: number;
       worker: string;
+      /** Absent if it began before this process followed it. */
+      attempt?: string;
       rows: number;
       /** Rows that earlier attempts had answered, and their cost. */
       resumed: number;

@@ -22,7 +22,7 @@ import { committedTasks } from "../seal/commits.ts";
 import { sealIfComplete } from "../seal/seal-as-leader.ts";
 import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
-import { presentPlan, type RunWorkerOptions, workerInside } from "./run-worker.ts";
+import { presentRun, type RunWorkerOptions, workerInside } from "./run-worker.ts";
 
 /** Least time between two counts of the failed rows of other workers. */
 const elsewhereLookIntervalMs = 10_000;
@@ -73,7 +73,7 @@ export async function joinRun(
   const { clock } = dependencies;
   const storage = runStorage(dependencies.openStorage(location.directory));
   assertCreatesOnce(storage);
-  const plan = await presentPlan(storage, generation);
+  const { plan } = await presentRun(storage, generation);
   assertBegunSo(storage, plan.job);
   await finishReplacement(dependencies, location, storage);
   const own = await ownTasks(storage, plan, [...tasksOf(options, plan)]);

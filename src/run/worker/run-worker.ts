@@ -19,12 +19,13 @@ import { recordBytes } from "../directory/records.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import type { WorkerHandle } from "../dispatch/dispatch.ts";
 import { redacting, withoutSecrets } from "../execute/redacting-engine.ts";
+import { RequestTraces } from "../execute/request-traces.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { KeptPrompts } from "../kept/kept-prompts.ts";
 import { asksAboutFiles } from "../plan/job-files.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
-import { effectiveJob, type Plan, readPlan } from "../plan/plan.ts";
+import { effectiveJob, readPlan } from "../plan/plan.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
 import { withReuse } from "../reuse/with-reuse.ts";
 import type { RunContext } from "../run-context.ts";
@@ -73,15 +74,16 @@ export async function runWorker(options: RunWorkerOptions): Promise<SluiceError 
     const { job } = context.plan;
     await prepareMachine(options, job);
     const jobPrompts = promptSetOf(job, context.plan.seed);
+    const traces = context.trace && new RequestTraces(context.trace, context.clock);
     const opened = redacting(
-      await openedEngine(options, context),
+      await openedEngine(options, context, traces),
       redactor(engineContext.environment),
     );
     const prompts = keptPrompts(context, dependencies, jobPrompts, opened);
     const promptSet = prompts?.promptSet ?? jobPrompts;
     const engine = await reusingEngine(opened, promptSet, context, dependencies);
     const { pid } = dependencies.processes.self();
-    const worker = new Worker({ context, engine, promptSet, prompts, channel, pid });
+    const worker = new Worker({ context, engine, promptSet, prompts, traces, channel, pid });
     const gpu = engine.choices?.gpu;
     const device = gpu ? (assignedDevices(engineContext.environment) ?? String(gpu)) : "cpu";
     const scheduler = schedulerPlace(engineContext.environment);
@@ -140,6 +142,7 @@ async function prepareMachine(
 async function openedEngine(
   { openEngine: open = openEngine, engineContext, dependencies }: RunWorkerOptions,
   context: RunContext,
+  traces: RequestTraces | undefined,
 ): Promise<Engine> {
   const { job, seed } = context.plan;
   const { inputs, processes } = dependencies;
@@ -157,7 +160,7 @@ async function openedEngine(
     return fetchingFiles(engine, inputs, job);
   }
   const { rowModelOpener } = await import("../execute/row-model.ts");
-  const openRowModel = rowModelOpener(job, seed, open, inputs);
+  const openRowModel = rowModelOpener(job, seed, open, inputs, traces);
   return open(job.model, { ...engineContext, openRowModel });
 }
 
@@ -206,13 +209,19 @@ async function openContext({
   dependencies,
 }: RunWorkerOptions): Promise<RunContext> {
   const storage = runStorage(dependencies.openStorage(location.directory));
-  const plan = await presentPlan(storage, generation);
+  const { plan, trace } = await presentRun(storage, generation);
   const worker = sortableId(dependencies.clock, dependencies.random);
-  return runContext(location, plan, dependencies, worker, storage);
+  return { ...runContext(location, plan, dependencies, worker, storage), trace };
 }
 
-/** The plan with the settings of the call that led last: time-outs, endpoints, limits. */
-export async function presentPlan(storage: Storage, generation: number): Promise<Plan> {
+/**
+ * The plan with the settings of the call that led last: time-outs, endpoints, limits; and the span
+ * of that call.
+ */
+export async function presentRun(
+  storage: Storage,
+  generation: number,
+): Promise<Pick<RunContext, "plan" | "trace">> {
   const [plan, leader] = await Promise.all([
     readPlan(storage, generation),
     leadingCoordinator(storage),
@@ -221,7 +230,8 @@ export async function presentPlan(storage: Storage, generation: number): Promise
   // Another generation's coordinator sends other requests. In this order, because earlier versions
   // wrote the drawn seed into a coordinator's job.
   const isOurs = leader !== undefined && differingAnswers(leader.job, planned).length === 0;
-  return { ...plan, job: isOurs ? effectiveJob(plan, leader.job) : planned };
+  const job = isOurs ? effectiveJob(plan, leader.job) : planned;
+  return { plan: { ...plan, job }, trace: isOurs ? leader.trace : undefined };
 }
 
 /** @param onLeave called if the worker is asked to leave, and again when it gets another time. */

@@ -11,6 +11,7 @@ import type { Commit } from "../attempt/commit.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
 import { Executor } from "../execute/executor.ts";
+import type { RequestTraces } from "../execute/request-traces.ts";
 import { RowReach } from "../execute/row-reach.ts";
 import type { KeptPrompts } from "../kept/kept-prompts.ts";
 import { TaskTable } from "../plan/plan.ts";
@@ -25,6 +26,8 @@ export interface WorkerOptions {
   promptSet: PromptSet;
   /** The folder of prompts for other runs: `promptSet` belongs to it. */
   prompts?: KeptPrompts | undefined;
+  /** The spans of requests, where the run is traced. */
+  traces?: RequestTraces | undefined;
   channel: Channel<FromWorker, ToWorker>;
   pid: number;
 }
@@ -71,12 +74,11 @@ export class Worker {
 
   constructor(options: WorkerOptions) {
     this.#options = options;
-    const { context, engine, promptSet } = options;
+    const { context, engine, promptSet, traces } = options;
     const arrange = arrangementOf(options);
     this.#tasks = new TaskTable(context.storage, context.plan);
     this.#executor = new Executor({
-      engine,
-      promptSet,
+      ...{ engine, promptSet, traces },
       clock: context.clock,
       random: context.random,
       maxTries: context.plan.job.retries.maxAttempts,

@@ -1,4 +1,4 @@
-import { run } from "../../api/run.ts";
+import { type RunTracing, runWith } from "../../api/run.ts";
 import { samplingTemperature } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
@@ -22,6 +22,7 @@ export interface BatchRunOptions {
   environment: Readonly<Record<string, string | undefined>>;
   logger: Logger;
   signal: AbortSignal;
+  tracing: RunTracing | undefined;
 }
 
 /**
@@ -32,9 +33,10 @@ export interface BatchRunOptions {
  */
 export async function runBatch(batch: Batch, options: BatchRunOptions): Promise<RunSummary> {
   const { dataDirectory, baseUrl, token, slots, environment, logger, signal } = options;
+  const { tracing } = options;
   const { input, output, failed } = batchPaths(batch.id);
   const at = (path: string) => `${dataDirectory}/${path}`;
-  const { error, summary } = await run(
+  const { error, summary } = await runWith(
     {
       name: batch.id,
       input: { path: at(input), format: "openai-batch" },
@@ -54,6 +56,8 @@ export async function runBatch(batch: Batch, options: BatchRunOptions): Promise<
       environment: withoutProxy({ ...environment, [tokenVariable]: token }),
       ...{ install: false, logger, signal },
     },
+    [],
+    tracing,
   );
   if (error) throw error;
   return summary;

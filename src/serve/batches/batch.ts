@@ -2,6 +2,7 @@ import { SerialQueue } from "../../data/storage/serial-queue.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
+import type { TraceContext } from "../../foundation/telemetry.ts";
 import { recordBytes } from "../../run/directory/records.ts";
 import type { ServedModelOptions } from "../options.ts";
 
@@ -59,6 +60,8 @@ export interface BatchRecord {
   stoppedBy?: "expired" | "cancelled";
   /** How the model samples, as the server's file said when the batch began. */
   generation?: ServedModelOptions["generation"];
+  /** The span of the request that made it, to which its run belongs. */
+  trace?: TraceContext | undefined;
   /** Ids of its results, chosen before the files are made. */
   fileIds?: { output: string; error: string };
 }

@@ -6,6 +6,7 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
+import type { Telemetry } from "../../foundation/telemetry.ts";
 import { CancelRequest } from "../../run/coordinate/coordinator.ts";
 import { readLines } from "../../run/directory/lines.ts";
 import { readJson } from "../../run/directory/records.ts";
@@ -31,12 +32,13 @@ export interface BatchesContext {
   environment: Readonly<Record<string, string | undefined>>;
   /** By which workers of batches identify themselves. */
   token: string;
+  telemetry?: Telemetry | undefined;
 }
 
 /** A batch that a client asks for. */
 export interface NewBatch
   extends Pick<BatchObject, "endpoint" | "input_file_id" | "metadata">,
-    Pick<BatchRecord, "outputLifeSeconds"> {}
+    Pick<BatchRecord, "outputLifeSeconds" | "trace"> {}
 
 /** Tries of a batch whose run cannot go on, before it fails. */
 const maxTries = 5;
@@ -108,11 +110,11 @@ export class Batches {
   async create(asked: NewBatch): Promise<BatchObject> {
     if (this.#closing.signal.aborted) throw new SluiceError("SERVER_STOPPING");
     const { clock, random, storage, options } = this.#context;
-    const { outputLifeSeconds, ...given } = asked;
+    const { outputLifeSeconds, trace, ...given } = asked;
     const id = newId("batch_", clock, random);
     const windowSeconds = Math.ceil(options.limits.batchWindowMs / 1000);
     const object = newBatch(id, given, Math.floor(clock.now() / 1000), windowSeconds);
-    const batch = new Batch({ batch: object, outputLifeSeconds }, storage);
+    const batch = new Batch({ batch: object, outputLifeSeconds, trace }, storage);
     await batch.save();
     this.#batches.set(id, batch);
     const shown = { ...batch.object };
@@ -306,13 +308,14 @@ export class Batches {
   }
 
   async #run(batch: Batch): Promise<RunSummary> {
-    const { options, token, environment, logger, models } = this.#context;
+    const { options, token, environment, logger, models, telemetry } = this.#context;
     const model = models.all().find(({ name }) => name === batch.object.model);
     return await runBatch(batch, {
       dataDirectory: options.dataDirectory,
       baseUrl: this.#baseUrlOf!(batch.id),
       slots: model?.slots ?? 1,
       ...{ token, environment, logger, signal: this.#closing.signal },
+      tracing: telemetry && { telemetry, caller: batch.record.trace },
     });
   }
 

@@ -84,10 +84,10 @@ function modelNameOf({ model }: JsonObject): string {
 
 /** What a request says of how it is answered. */
 export function callOf(request: FastifyRequest): Call {
-  const { caller, gone, batchStop: stopped } = request;
+  const { caller, gone, batchStop: stopped, trace } = request;
   // A row of a batch waits as long as its batch may.
-  if (stopped) return { caller, signal: gone, stopped, maxWaitMs: Number.POSITIVE_INFINITY };
-  return { caller, signal: gone, maxWaitMs: maxWaitMsOf(request) };
+  if (stopped) return { caller, signal: gone, trace, stopped, maxWaitMs: Number.POSITIVE_INFINITY };
+  return { caller, signal: gone, trace, maxWaitMs: maxWaitMsOf(request) };
 }
 
 const idPrefixes: Readonly<Record<string, string>> = {

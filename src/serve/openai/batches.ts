@@ -16,7 +16,9 @@ type ById = { Params: { id: string } };
 
 /** OpenAI's API of batches, and `GET /v1/batches/{id}/manifest`. */
 export function batchRoutes(server: FastifyInstance, batches: Batches): void {
-  server.post("/v1/batches", async ({ body }) => batches.create(newBatchOf(body as Json)));
+  server.post("/v1/batches", async ({ body, trace }) =>
+    batches.create({ ...newBatchOf(body as Json), trace }),
+  );
   server.get<{ Querystring: PageQuery }>("/v1/batches", async ({ query }) => {
     const { limit, after } = query;
     const asked = { ...(limit !== undefined && { limit }), ...(after !== undefined && { after }) };

@@ -187,8 +187,8 @@ async function predicted(
   const { name, served, fields, handler } = registration;
   const body = read ?? (await readBody(request));
   if (!served.workers.isThere) throw refusals.noWorker(name);
-  const { caller, gone: signal } = request;
-  const call = { caller, signal, onTurn, maxWaitMs: maxWaitMsOf(request) };
+  const { caller, gone: signal, trace } = request;
+  const call = { caller, signal, trace, onTurn, maxWaitMs: maxWaitMsOf(request) };
   try {
     if (handler !== undefined) {
       const explain = ["explain", isExplained ? "True" : "False"] as const;
