@@ -70,6 +70,8 @@ export interface EngineDescription<Options> {
   opensFile?(options: Options, request: InferenceRequest): string | undefined;
   /** Whether a chat may have tools: requests with `tools`. Default: no. */
   callsTools?: boolean;
+  /** Whether it enforces the arguments of calls, and so needs `argumentGrammars`. Default: no. */
+  enforcesArguments?: boolean;
   /** The parts that a message may have beside text. Default: none, and texts come as one. */
   contentParts?: readonly ("image" | "audio")[];
   /** Whether a chat may have an image: `messages` with a `file`. Default: no. */

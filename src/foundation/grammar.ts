@@ -23,6 +23,27 @@ export type GrammarNode =
   /** The rule of this name. */
   | { kind: "rule"; name: string };
 
+/** The same grammar with other names of its rules, so that it can stand in a larger one. */
+export function withOwnRules({ root, rules }: Grammar, prefix: string): Grammar {
+  const own = (name: string) => `${prefix} ${name}`;
+  const entries = Object.entries(rules).map(([name, node]) => [own(name), renamed(node, own)]);
+  return { root: renamed(root, own), rules: Object.fromEntries(entries) };
+}
+
+function renamed(node: GrammarNode, own: (name: string) => string): GrammarNode {
+  switch (node.kind) {
+    case "rule":
+      return { kind: "rule", name: own(node.name) };
+    case "repeat":
+      return { ...node, item: renamed(node.item, own) };
+    case "sequence":
+    case "choice":
+      return { ...node, items: node.items.map((item) => renamed(item, own)) };
+    default:
+      return node;
+  }
+}
+
 /**
  * A grammar in GBNF, the notation that llama.cpp and servers built on it take.
  *

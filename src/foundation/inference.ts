@@ -278,6 +278,11 @@ export interface InferenceRequest {
   toolChoice?: ToolChoice | JsonObject;
   /** Whether one answer may call several tools. Default: the server's. */
   parallelToolCalls?: boolean;
+  /**
+   * The texts that the arguments of a tool may be, by the tool's name: of all `tools`, for engines
+   * that enforce them.
+   */
+  argumentGrammars?: Readonly<Record<string, Grammar>>;
   /** Requests the embedding of `prompt`: the answer's `value` is an array of numbers. */
   embed?: boolean;
   /**

@@ -4,11 +4,13 @@ import type {
   FinishReason,
   SamplingParameters,
   TokenLogprob,
+  ToolCall,
 } from "../../foundation/inference.ts";
+import type { CallReader } from "../weights/call-formats.ts";
 import type { LogProbabilities } from "./loaded-llama.ts";
 import type { SamplerConfig } from "./node-llama-cpp.ts";
 import { hasPenalties, noneOf, penaltyConfig, samplerConfig } from "./sampling.ts";
-import type { Speller } from "./speller.ts";
+import type { Spelling } from "./speller.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 /** The parts of a decoding. */
@@ -17,7 +19,18 @@ export interface DecodingOptions {
   parameters: SamplingParameters;
   vocabulary: Vocabulary;
   /** If the answer has a form: it allows only texts of that form. */
-  speller?: Speller;
+  speller?: Spelling;
+  /** If the answer may call tools. */
+  calls?: CallReading;
+}
+
+/** How calls are found in an answer. */
+export interface CallReading {
+  reader: CallReader;
+  /** The bytes of special tokens that belong to calls. */
+  formatBytes: ReadonlyMap<number, Uint8Array>;
+  /** The id of a call, by its place in the answer. */
+  idOf(place: number): string;
 }
 
 /** One answer in the making: takes tokens one by one and says what to compute next. */
@@ -25,18 +38,23 @@ export class Decoding {
   readonly prompt: readonly number[];
   readonly #parameters: SamplingParameters;
   readonly #vocabulary: Vocabulary;
-  readonly #speller: Speller | undefined;
+  readonly #speller: Spelling | undefined;
+  readonly #calls: CallReading | undefined;
   /** Settings of the sampler for the whole answer. */
   readonly #config: SamplerConfig;
   readonly #tokens: number[] = [];
   readonly #logprobs: TokenLogprob[] = [];
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   readonly #longestStop: number;
+  /** Of an answer that may call tools, as far as it is known to be text. */
   #text = "";
+  #toolCalls: readonly ToolCall[] | undefined;
   /** How much of the answer's text, and of its tokens, `takeDelta` has returned. */
   #toldChars = 0;
   #toldTokens = 0;
   #finishReason: FinishReason | undefined;
+  /** True if a stop text ended the answer. */
+  #isStopped = false;
   /** The speller's choices for the next token, if there are any. */
   #settings: Partial<SamplerConfig> | undefined;
 
@@ -45,6 +63,7 @@ export class Decoding {
     this.#parameters = options.parameters;
     this.#vocabulary = options.vocabulary;
     this.#speller = options.speller;
+    this.#calls = options.calls;
     this.#config = wholeConfig(options);
     this.#longestStop = Math.max(0, ...options.parameters.stop.map((stop) => stop.length));
   }
@@ -103,9 +122,10 @@ export class Decoding {
   config(): SamplerConfig {
     const config = this.#config;
     // A form is free of penalties: they would suppress the very words that it copies.
-    if (this.#speller !== undefined) return { ...config, ...this.#settings };
-    if (!hasPenalties(this.#parameters)) return config;
-    return { ...config, ...penaltyConfig(this.#parameters, [...this.prompt, ...this.#tokens]) };
+    if (this.#speller?.isFree === false) return { ...config, ...this.#settings };
+    const free = { ...config, ...this.#settings };
+    if (!hasPenalties(this.#parameters)) return free;
+    return { ...free, ...penaltyConfig(this.#parameters, [...this.prompt, ...this.#tokens]) };
   }
 
   /**
@@ -113,6 +133,7 @@ export class Decoding {
    * is none.
    */
   takeDelta(): Omit<AnswerDelta, "choice"> | undefined {
+    this.#readToolCalls();
     const whole = this.#answerText;
     const text = whole.slice(this.#toldChars, this.isDone ? undefined : this.#settledEnd(whole));
     if (text === "") return undefined;
@@ -123,7 +144,8 @@ export class Decoding {
   }
 
   get #answerText(): string {
-    return this.#speller === undefined ? this.#text : this.#text.trimStart();
+    const isForm = this.#speller !== undefined && this.#calls === undefined;
+    return isForm ? this.#text.trimStart() : this.#text;
   }
 
   /** Where an incomplete stop text may have begun; else the end. */
@@ -136,11 +158,26 @@ export class Decoding {
     return text.length;
   }
 
+  /** Once the answer is complete: what was not known to be text is text or a call. */
+  #readToolCalls(): void {
+    if (!this.isDone || this.#calls === undefined || this.#toolCalls !== undefined) return;
+    const { reader, idOf } = this.#calls;
+    const { text, calls } = reader.end();
+    this.#toolCalls = calls.map((called, place) => {
+      return { id: idOf(place), type: "function", function: called };
+    });
+    if (!this.#isStopped) this.#writeText(text);
+  }
+
   answer(): Answer {
+    this.#readToolCalls();
     const text = this.#answerText;
     const finishReason = this.#finishReason ?? "error";
     const answer: Answer = { text, finishReason, tokens: this.#tokens.length };
     if (this.logprobs > 0) answer.logprobs = this.#logprobs;
+    if (this.#toolCalls !== undefined && this.#toolCalls.length > 0) {
+      answer.toolCalls = this.#toolCalls;
+    }
     return answer;
   }
 
@@ -188,12 +225,18 @@ export class Decoding {
 
   #write(token: number): void {
     this.#tokens.push(token);
-    const seen = this.#text.length;
-    this.#text += this.#decoder.decode(this.#vocabulary.bytes(token), { stream: true });
-    if (this.#longestStop > 0) this.#cutAtStop(Math.max(0, seen - this.#longestStop));
+    const bytes = this.#calls?.formatBytes.get(token) ?? this.#vocabulary.bytes(token);
+    const text = this.#decoder.decode(bytes, { stream: true });
+    this.#writeText(this.#calls === undefined ? text : this.#calls.reader.push(text));
     if (this.#finishReason === undefined && this.#tokens.length >= this.#parameters.maxNewTokens) {
       this.#finishReason = "length";
     }
+  }
+
+  #writeText(text: string): void {
+    const seen = this.#text.length;
+    this.#text += text;
+    if (this.#longestStop > 0) this.#cutAtStop(Math.max(0, seen - this.#longestStop));
   }
 
   #cutAtStop(from: number): void {
@@ -202,6 +245,7 @@ export class Decoding {
       .filter((place) => place >= 0);
     if (places.length === 0) return;
     this.#text = this.#text.slice(0, Math.min(...places));
+    this.#isStopped = true;
     this.#finishReason = "stop";
   }
 }

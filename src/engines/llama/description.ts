@@ -9,6 +9,8 @@ export const llamaDescription: EngineDescription<LlamaModelOptions> = {
   support: () => fullSupport,
   maxNewTokens: 1024,
   embeds: () => true,
+  callsTools: true,
+  enforcesArguments: true,
   keepsPrefixes: true,
   usesAllCores: true,
   devices: (options) => (options.gpuLayers === 0 ? undefined : options),

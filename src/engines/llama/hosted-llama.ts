@@ -1,9 +1,9 @@
 import { availableParallelism, freemem } from "node:os";
 import { basename } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
+import { type Grammar, withOwnRules } from "../../foundation/grammar.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import {
-  type AnswerStructure,
   type InferenceRequest,
   type InferenceResponse,
   type OnDelta,
@@ -11,21 +11,24 @@ import {
   requestSeed,
   type SlottedLine,
 } from "../../foundation/inference.ts";
-import type { Json } from "../../foundation/json.ts";
+import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
 import { lineGrammar } from "../line-grammar.ts";
 import { llamaVersion } from "../packages/lock.ts";
+import { CallReader, callsGrammar } from "../weights/call-formats.ts";
 import { ChatTemplate, type PromptPiece, spaceAfter } from "../weights/chat-template.ts";
 import { contextShape } from "../weights/context-shape.ts";
 import { checkGgufFile } from "../weights/gguf-file.ts";
 import type { GgufMetadata } from "../weights/gguf-metadata.ts";
 import { type PromptTokenizer, requestTokens, tokenParts } from "../weights/prompt-tokens.ts";
+import { CallSpeller } from "./call-speller.ts";
 import { Decoding, type DecodingOptions } from "./decoding.ts";
 import { GrammarAutomaton } from "./grammar-automaton.ts";
 import { type LoadedLlama, type LoraAdapter, loadLlama } from "./loaded-llama.ts";
 import { type OnText, Scheduler } from "./scheduler.ts";
 import { Speller } from "./speller.ts";
+import { type AskedCalls, askedCalls, formatBytes } from "./tool-calling.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
 /**
@@ -124,10 +127,11 @@ class HostedLlama implements HostedEngine {
   ): Promise<InferenceResponse> {
     const { tokens, slottedLine } = request;
     // The end of a prompt decides the beginning of its line.
-    const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request);
+    const calls = askedCalls(request, () => this.#chatTemplate);
+    const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request, calls && request.tools);
     const prompt = this.#promptOf(request, tokens ?? tokenParts(pieces, this.#tokenizer));
     if (request.embed === true) return this.#embed(prompt);
-    const answers = this.#decodings(request, pieces, prompt).map((decoding, choice) => {
+    const answers = this.#decodings(request, pieces, prompt, calls).map((decoding, choice) => {
       const onText = onDelta && (((delta) => onDelta({ choice, ...delta })) satisfies OnText);
       return this.#scheduler.run(decoding, signal, onText);
     });
@@ -172,12 +176,14 @@ class HostedLlama implements HostedEngine {
     request: InferenceRequest,
     pieces: readonly PromptPiece[],
     prompt: readonly number[],
+    calls: AskedCalls | undefined,
   ): Decoding[] {
     const { parameters, slottedLine, structure } = request;
     const { maxLength = Number.POSITIVE_INFINITY, numReturnSequences = 1 } = parameters;
     const seed = requestSeed(request);
     const room = Math.min(this.#loaded.shape.contextTokens, maxLength) - prompt.length;
     const maxNewTokens = Math.min(parameters.maxNewTokens, room);
+    const calling = calls && this.#calling(calls, request, prompt);
     return Array.from({ length: numReturnSequences }, (_, at) => {
       const options: DecodingOptions = {
         prompt,
@@ -185,7 +191,8 @@ class HostedLlama implements HostedEngine {
         vocabulary: this.#vocabulary,
       };
       if (slottedLine) options.speller = this.#lineSpeller(slottedLine, pieces);
-      else if (structure) options.speller = this.#structureSpeller(structure);
+      else if (calling) Object.assign(options, calling(at));
+      else if (structure) options.speller = this.#grammarSpeller(structure.grammar);
       return new Decoding(options);
     });
   }
@@ -196,7 +203,11 @@ class HostedLlama implements HostedEngine {
     return this.#spellerOf(automaton, this.#vocabulary.lineEnds());
   }
 
-  #structureSpeller({ grammar }: AnswerStructure): Speller {
+  #grammarSpeller(grammar: Grammar): Speller {
+    return this.#spellerOf(this.#automatonOf(grammar), [...this.#vocabulary.ends()]);
+  }
+
+  #automatonOf(grammar: Grammar): GrammarAutomaton {
     const key = JSON.stringify(grammar);
     let automaton = this.#automata.get(key);
     if (automaton === undefined || automaton.size > maxAutomatonStates) {
@@ -204,7 +215,38 @@ class HostedLlama implements HostedEngine {
       if (this.#automata.size >= maxAutomata) this.#automata.clear();
       this.#automata.set(key, automaton);
     }
-    return this.#spellerOf(automaton, [...this.#vocabulary.ends()]);
+    return automaton;
+  }
+
+  /** What the decodings of a request need to call tools, by the place of the answer. */
+  #calling(
+    { format, argumentGrammars, isForced, isParallel }: AskedCalls,
+    request: InferenceRequest,
+    prompt: readonly number[],
+  ): (answer: number) => Pick<DecodingOptions, "speller" | "calls"> {
+    const { structure, parameters } = request;
+    const vocabulary = this.#vocabulary;
+    const tokenizeFormat = (text: string) => this.#tokenizer.tokenize(text, true, false);
+    const bytes = formatBytes(format, vocabulary, tokenizeFormat);
+    const grammar = callsGrammar(format, argumentGrammars, isParallel);
+    const automaton = this.#automatonOf(grammar);
+    const answerGrammar =
+      structure && (format.open === "" ? eitherOf(structure.grammar, grammar) : structure.grammar);
+    const digest = sha256Hex(JSON.stringify([requestSeed(request), prompt]));
+    return (answer) => ({
+      speller: new CallSpeller({
+        ...{ format, vocabulary, formatBytes: bytes, tokenizeFormat, isForced, isParallel },
+        callsSpeller: () => this.#spellerOf(automaton, []),
+        ...(answerGrammar && { answer: this.#grammarSpeller(answerGrammar) }),
+        ignoresEnds: parameters.ignoreEos === true,
+      }),
+      calls: {
+        reader: new CallReader(format, Object.keys(argumentGrammars)),
+        formatBytes: bytes,
+        // Of 9 letters and digits, as Mistral's templates want them.
+        idOf: (place) => sha256Hex(`${digest}:${answer}:${place}`).slice(0, 9),
+      },
+    });
   }
 
   #spellerOf(automaton: GrammarAutomaton, ends: readonly number[]): Speller {
@@ -230,20 +272,37 @@ class HostedLlama implements HostedEngine {
     await this.#loaded.dispose();
   }
 
-  #piecesOf({ messages, prompt }: PromptWords): PromptPiece[] {
-    if (messages === undefined) return [{ kind: "content", text: prompt ?? "", message: 0 }];
-    this.#template ??= templateOf(this.#loaded);
-    return this.#template.render(messages);
+  #piecesOf({ messages, prompt }: PromptWords, tools?: readonly JsonObject[]): PromptPiece[] {
+    if (messages === undefined) return [{ kind: "content", text: prompt ?? "" }];
+    return this.#chatTemplate.render(messages, tools);
+  }
+
+  get #chatTemplate(): ChatTemplate {
+    this.#template ??= templateOf(this.#loaded, this.#vocabulary);
+    return this.#template;
   }
 }
 
-function templateOf({ model }: LoadedLlama): ChatTemplate {
+function templateOf({ model }: LoadedLlama, vocabulary: Vocabulary): ChatTemplate {
   const source = model.fileInfo.metadata.tokenizer?.chat_template;
   if (source === undefined) {
     throw new SluiceError("MODEL_TEMPLATE_UNUSABLE", "the model has none: it is not a chat model");
   }
   const { bosString, eosString } = model.tokens;
-  return new ChatTemplate(source, { bos: bosString ?? "", eos: eosString ?? "" });
+  return new ChatTemplate(source, {
+    bos: bosString ?? "",
+    eos: eosString ?? "",
+    special: () => vocabulary.specialTexts(),
+  });
+}
+
+/** The texts of both grammars. */
+function eitherOf(a: Grammar, b: Grammar): Grammar {
+  const [first, second] = [withOwnRules(a, "first"), withOwnRules(b, "second")];
+  return {
+    root: { kind: "choice", items: [first.root, second.root] },
+    rules: { ...first.rules, ...second.rules },
+  };
 }
 
 /**

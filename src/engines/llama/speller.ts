@@ -20,6 +20,26 @@ export type NextTokens =
 /** A chosen token's relation to the allowed texts. */
 export type Fit = "fits" | "refused" | "no-room";
 
+/** Decides which tokens an answer may have. */
+export interface Spelling {
+  /** Whether any text may come now: penalties apply as in other answers. */
+  readonly isFree: boolean;
+  /**
+   * The possible next tokens.
+   *
+   * @throws SluiceError `ANSWER_INVALID` if the model has no token for the forced text.
+   */
+  next(): NextTokens;
+  /** The settings of the sampler that allow only valid next tokens. */
+  settings(): Partial<SamplerConfig>;
+  /** Whether a token is allowed now, with room for an end of the text within `left` tokens. */
+  fit(token: number, left: number): Fit;
+  /** The tokens to the text's nearest end. */
+  closing(): readonly number[];
+  /** Takes a fitting token; false if it ended the text. */
+  accept(token: number): boolean;
+}
+
 /** Up to this number of different next bytes, the allowed tokens are listed before the choice. */
 const maxListedBytes = 16;
 /** Tokens kept free beyond a fitting end: the model may cut the text differently. */
@@ -29,7 +49,8 @@ const spareTokens = 2;
  * Spells one text of a grammar, token by token. Every cut of such a text into tokens is allowed,
  * and nothing else. Forced text is written without consulting the model.
  */
-export class Speller {
+export class Speller implements Spelling {
+  readonly isFree = false;
   readonly #automaton: GrammarAutomaton;
   readonly #vocabulary: Vocabulary;
   readonly #tokenize: Tokenize;
@@ -50,11 +71,6 @@ export class Speller {
     this.#state = automaton.start;
   }
 
-  /**
-   * The possible next tokens.
-   *
-   * @throws SluiceError `ANSWER_INVALID` if the model has no token for the forced text.
-   */
   next(): NextTokens {
     const forced = this.#forcedTokens();
     if (forced.length > 0) return { kind: "forced", tokens: forced };
@@ -65,7 +81,6 @@ export class Speller {
       : { kind: "choice", settings: this.settings() };
   }
 
-  /** The settings of the sampler that allow only valid next tokens. */
   settings(): Partial<SamplerConfig> {
     const known = settingsOf.get(this.#state);
     if (known !== undefined) return known;
@@ -82,7 +97,6 @@ export class Speller {
     return settings;
   }
 
-  /** Whether a token is allowed now, with room for an end of the text within `left` tokens. */
   fit(token: number, left: number): Fit {
     const bytes = this.#vocabulary.bytes(token);
     if (bytes.length === 0) return this.#state.isEnd ? "fits" : "refused";
@@ -96,12 +110,17 @@ export class Speller {
     return this.#closingOf(this.#state).length > left ? "fits" : "no-room";
   }
 
-  /** The tokens to the text's nearest end. */
   closing(): readonly number[] {
     return this.#closingOf(this.#state);
   }
 
-  /** Takes a fitting token; false if it ended the text. */
+  /** Takes text that is written already; false if it is not allowed. */
+  skip(bytes: Uint8Array): boolean {
+    const state = this.#automaton.stepAll(this.#state, bytes);
+    if (state !== undefined) this.#state = state;
+    return state !== undefined;
+  }
+
   accept(token: number): boolean {
     const bytes = this.#vocabulary.bytes(token);
     if (bytes.length === 0) return false;

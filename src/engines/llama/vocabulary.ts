@@ -55,6 +55,17 @@ export class Vocabulary {
     return bytes.length > 0 ? Buffer.from(bytes).toString() : (this.#source.text(token) ?? "");
   }
 
+  /** The texts of the control tokens, as in prompts. */
+  specialTexts(): string[] {
+    const texts: string[] = [];
+    for (let token = 0; token < this.size; token++) {
+      const isControl = (this.#source.attributes(token) & controlAttribute) !== 0;
+      const text = isControl ? this.#source.text(token) : undefined;
+      if (text) texts.push(text);
+    }
+    return texts;
+  }
+
   /** The token of one byte, if there is one. */
   byteToken(byte: number): number | undefined {
     if (this.#byteTokens === undefined) {

@@ -160,7 +160,7 @@ class OpenvinoEngine implements Engine {
   }
 
   #piecesOf({ messages, prompt }: PromptWords): PromptPiece[] {
-    if (messages === undefined) return [{ kind: "content", text: prompt ?? "", message: 0 }];
+    if (messages === undefined) return [{ kind: "content", text: prompt ?? "" }];
     const { chatTemplate, bos, eos } = this.#model;
     this.#template ??= new ChatTemplate(chatTemplate, { bos, eos });
     return this.#template.render(messages);

@@ -12,7 +12,8 @@ import type { RowRequest } from "../row-request.ts";
 import { type BatchLine, readBatchLine } from "./batch-line.ts";
 import type { TakenOfChats } from "./body-messages.ts";
 import { unsupported, withoutTools } from "./request-faults.ts";
-import { type ResponseFormat, ResponseForms } from "./response-forms.ts";
+import { formOf, MadeOnce, type ResponseFormat } from "./response-forms.ts";
+import { ToolForms } from "./tool-forms.ts";
 
 export interface BatchPromptSetOptions {
   /** The job's parameters, for what a body does not set. */
@@ -23,6 +24,8 @@ export interface BatchPromptSetOptions {
   gives: { text: boolean; embedding: boolean };
   /** What the engine takes of chats beside text. */
   taken: TakenOfChats;
+  /** True if the engine enforces the arguments of calls. */
+  enforcesArguments: boolean;
   /** Names of parameters that the engine does not support, such as `generation.topK`. */
   unsupportedBy(parameters: SamplingParameters): readonly string[];
 }
@@ -31,7 +34,8 @@ export interface BatchPromptSetOptions {
 export class BatchPromptSet implements PromptSet {
   readonly names = ["request"];
   readonly #options: BatchPromptSetOptions;
-  readonly #forms = new ResponseForms();
+  readonly #forms = new MadeOnce<AnswerForm>();
+  readonly #toolForms = new ToolForms();
   /** The answer form for a request's structure. */
   readonly #formOf = new WeakMap<AnswerStructure, AnswerForm>();
   #changesText = "{}";
@@ -54,6 +58,9 @@ export class BatchPromptSet implements PromptSet {
     if (line.tools) {
       if (!this.#options.taken.callsTools) throw unsupported("body.tools", withoutTools);
       Object.assign(request, line.tools);
+      if (this.#options.enforcesArguments) {
+        request.argumentGrammars = this.#toolForms.ask(line.tools.tools ?? [], row);
+      }
     }
     if (line.messages) return [{ ...request, messages: line.messages }];
     const whole = line.kind === "embedding" ? { ...request, embed: true } : request;
@@ -70,7 +77,8 @@ export class BatchPromptSet implements PromptSet {
 
   /**
    * @throws SluiceError `PARAMETER_UNSUPPORTED` if the engine left out something that was
-   *   requested, `ANSWER_INVALID` if the answer is not JSON of the schema.
+   *   requested, `ANSWER_INVALID` if the answer, or the arguments of a call, are not JSON of the
+   *   schema.
    */
   accept(request: InferenceRequest, response: InferenceResponse): InferenceResponse {
     const { numReturnSequences = 1, logprobs = 0 } = request.parameters;
@@ -82,6 +90,7 @@ export class BatchPromptSet implements PromptSet {
     if (logprobs > 0 && answers.some((answer) => answer.logprobs === undefined)) {
       throw unsupported("body.logprobs", "the engine gave none");
     }
+    for (const answer of answers) this.#toolForms.check(request, answer);
     const form = request.structure && this.#formOf.get(request.structure);
     // An answer that calls tools is not a final one, so it need not have the form.
     const isCall = answers.some(({ toolCalls }) => toolCalls !== undefined);
@@ -111,7 +120,7 @@ export class BatchPromptSet implements PromptSet {
   }
 
   #askForm(request: InferenceRequest, format: ResponseFormat, row: JsonObject): void {
-    const form = this.#forms.of(format);
+    const form = this.#forms.of(format, formOf);
     Object.assign(request, form.ask(form.sources(row, undefined)));
     if (request.structure) this.#formOf.set(request.structure, form);
   }

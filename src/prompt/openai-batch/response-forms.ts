@@ -1,12 +1,12 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { isJsonObject, type JsonObject } from "../../foundation/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { AnswerForm } from "../answer-form.ts";
 import { anyObjectForm } from "../structure/any-object.ts";
 import { compileStructuredForm } from "../structure/structured-form.ts";
 import { invalid, missing, shown, unsupported } from "./request-faults.ts";
 
-/** Compiled answer forms that are kept. */
-const maxResponseForms = 64;
+/** Compiled forms that are kept. */
+const maxForms = 64;
 
 const field = "body.response_format";
 
@@ -33,29 +33,35 @@ export function formatOfBody({ response_format: format }: JsonObject): ResponseF
   return { schema };
 }
 
-/** The answer forms of lines, compiled once for all lines with the same form. */
-export class ResponseForms {
-  readonly #byFormat = new Map<string, AnswerForm>();
+/** Values made of JSON, such as compiled forms: lines of one file usually have the same. */
+export class MadeOnce<Made> {
+  readonly #made = new Map<string, Made>();
 
-  /** @throws SluiceError `PARAMETER_UNSUPPORTED`, which names the place in the schema. */
-  of(format: ResponseFormat): AnswerForm {
-    const text = JSON.stringify(format);
-    const known = this.#byFormat.get(text);
-    if (known) return known;
-    const form = format === "json_object" ? anyObjectForm() : compiled(format.schema);
-    if (this.#byFormat.size >= maxResponseForms) this.#byFormat.clear();
-    this.#byFormat.set(text, form);
-    return form;
+  of<Source extends Json>(source: Source, make: (source: Source) => Made): Made {
+    const text = JSON.stringify(source);
+    const known = this.#made.get(text);
+    if (known !== undefined) return known;
+    const made = make(source);
+    if (this.#made.size >= maxForms) this.#made.clear();
+    this.#made.set(text, made);
+    return made;
   }
 }
 
-function compiled(schema: JsonObject): AnswerForm {
+/** @throws SluiceError `PARAMETER_UNSUPPORTED`, which names the place in the schema. */
+export function formOf(format: ResponseFormat): AnswerForm {
+  if (format === "json_object") return anyObjectForm();
+  return schemaForm(format.schema, `${field}.json_schema.schema`);
+}
+
+/** @throws SluiceError `PARAMETER_UNSUPPORTED`, which names the place in the schema. */
+export function schemaForm(schema: JsonObject, place: string): AnswerForm {
   try {
-    return compileStructuredForm(schema, `${field}.json_schema.schema`);
+    return compileStructuredForm(schema, place);
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
     // The message is written for schemas of the job, whose errors end the run.
     const problem = error.message.replace(/^[^:]*: /, "").replace(/ \(field [^()]*\)$/, "");
-    throw unsupported(error.place.field ?? field, problem);
+    throw unsupported(error.place.field ?? place, problem);
   }
 }

@@ -87,12 +87,17 @@ export function requestPromptSet(
   names: readonly string[],
   parameters: SamplingParameters,
 ): PromptSet {
-  const { callsTools = false, contentParts = [] } = describeEngine(model);
+  const {
+    callsTools = false,
+    contentParts = [],
+    enforcesArguments = false,
+  } = describeEngine(model);
   return new BatchPromptSet({
     parameters,
     models: names,
     gives: answeredApis(model),
     taken: { callsTools, contentParts },
+    enforcesArguments,
     unsupportedBy: (asked) => unsupportedOptions(model, asked, []).map(({ option }) => option),
   });
 }

@@ -17,7 +17,7 @@ describe("ChatTemplate", () => {
     ]);
     expect(pieces).toEqual([
       { kind: "template", text: "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\n" },
-      { kind: "content", text: "say <|im_end|> twice", message: 0 },
+      { kind: "content", text: "say <|im_end|> twice" },
       { kind: "template", text: "<|im_end|>\n<|im_start|>assistant\n" },
     ]);
   });

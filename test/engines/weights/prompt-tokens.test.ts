@@ -10,7 +10,7 @@ const tokenizer = {
 };
 const pieces: PromptPiece[] = [
   { kind: "template", text: "*u" },
-  { kind: "content", text: "ab*cdef", message: 0 },
+  { kind: "content", text: "ab*cdef" },
   { kind: "template", text: "*a" },
 ];
 const ask = (contextTokens: number, policy: TooLongPolicy, firstToken?: number) =>
@@ -43,7 +43,7 @@ describe("promptTokens", () => {
   });
 
   it("keeps template and contents apart, by turns", () => {
-    expect(tokenParts([{ kind: "content", text: "a", message: 0 }], tokenizer)).toEqual([[], [97]]);
+    expect(tokenParts([{ kind: "content", text: "a" }], tokenizer)).toEqual([[], [97]]);
     const [first, ...rest] = pieces;
     expect(tokenParts([first!, first!, ...rest], tokenizer)).toEqual([
       [-1, 117],

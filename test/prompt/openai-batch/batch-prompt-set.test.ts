@@ -19,6 +19,7 @@ const setOf = (changes: Partial<BatchPromptSetOptions> = {}) =>
     models: ["m"],
     gives: { text: true, embedding: true },
     taken: { callsTools: true, contentParts: ["image"] },
+    enforcesArguments: false,
     unsupportedBy: () => [],
     ...changes,
   });
