@@ -25,6 +25,11 @@ const jsonPad = JSON.stringify(pad).slice(1, -1);
 const mark = (place: number) => `\u{F0000}${place}\u{F0001}`;
 const markPattern = /\u{F0000}(\d+)\u{F0001}/gu;
 
+const probeTool: JsonObject = {
+  type: "function",
+  function: { name: "f", description: "f", parameters: { type: "object", properties: {} } },
+};
+
 /** A model's chat template, from its GGUF file. */
 export class ChatTemplate {
   /** Whether it shows tools to the model. */
@@ -136,7 +141,7 @@ export class ChatTemplate {
       { role: "assistant", content: "", tool_calls: [called] },
     ];
     try {
-      return /"probe": ?"x"/.test(this.#run({ messages }));
+      return /"probe": ?"x"/.test(this.#run({ messages, tools: [probeTool] }));
     } catch {
       return false;
     }
