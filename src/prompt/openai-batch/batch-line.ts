@@ -96,6 +96,13 @@ function toolsOfBody({
   const isChoice =
     isJsonObject(choice) || ["none", "auto", "required", null].includes(choice as string);
   if (!isChoice) throw invalid("body.tool_choice", "none, auto, required or a function", choice);
+  if (isJsonObject(choice) && choice.type === "function") {
+    const chosen = isJsonObject(choice.function ?? null) ? (choice.function as JsonObject) : {};
+    const names = tools.map((tool) => (tool as { function: JsonObject }).function.name!);
+    if (!names.includes(chosen.name ?? null)) {
+      throw invalid("body.tool_choice.function.name", "the name of a tool", chosen.name ?? null);
+    }
+  }
   if (parallel !== null && typeof parallel !== "boolean") {
     throw invalid("body.parallel_tool_calls", "true or false", parallel);
   }

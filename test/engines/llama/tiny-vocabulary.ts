@@ -29,9 +29,13 @@ const more = [
   "\n\n",
 ];
 
-/** A byte-level vocabulary: every byte, and a few words. */
-export function tinyVocabulary(): Vocabulary {
-  const texts = ["<end>", "<start>", ...words, ...more].map((text) => text);
+/** A byte-level vocabulary: every byte, a few words and others, and control tokens. */
+export function tinyVocabulary(
+  control: readonly string[] = [],
+  others: readonly string[] = [],
+): Vocabulary {
+  const texts = ["<end>", "<start>", ...words, ...more, ...others, ...control];
+  const firstControl = texts.length - control.length;
   const wordCount = texts.length;
   return new Vocabulary({
     size: wordCount + 256,
@@ -40,7 +44,10 @@ export function tinyVocabulary(): Vocabulary {
       token < wordCount
         ? texts[token]!.replaceAll(" ", "▁")
         : `<0x${(token - wordCount).toString(16).toUpperCase().padStart(2, "0")}>`,
-    attributes: (token) => (token < 2 ? 8 : token < wordCount ? 4 : 32),
+    attributes: (token) => {
+      if (token >= wordCount) return 32;
+      return token < 2 || token >= firstControl ? 8 : 4;
+    },
     isEnd: (token) => token === endToken,
   });
 }
