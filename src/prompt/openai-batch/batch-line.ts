@@ -93,16 +93,7 @@ function toolsOfBody({
     if (isFunction && typeof (tool.function as JsonObject).name === "string") continue;
     throw invalid(`body.tools[${at}]`, "a function with a name", tool);
   }
-  const isChoice =
-    isJsonObject(choice) || ["none", "auto", "required", null].includes(choice as string);
-  if (!isChoice) throw invalid("body.tool_choice", "none, auto, required or a function", choice);
-  if (isJsonObject(choice) && choice.type === "function") {
-    const chosen = isJsonObject(choice.function ?? null) ? (choice.function as JsonObject) : {};
-    const names = tools.map((tool) => (tool as { function: JsonObject }).function.name!);
-    if (!names.includes(chosen.name ?? null)) {
-      throw invalid("body.tool_choice.function.name", "the name of a tool", chosen.name ?? null);
-    }
-  }
+  assertChoice(choice, tools as JsonObject[]);
   if (parallel !== null && typeof parallel !== "boolean") {
     throw invalid("body.parallel_tool_calls", "true or false", parallel);
   }
@@ -111,6 +102,20 @@ function toolsOfBody({
     ...(choice !== null && { toolChoice: choice as ToolChoice }),
     ...(parallel !== null && { parallelToolCalls: parallel }),
   };
+}
+
+function assertChoice(choice: Json, tools: readonly JsonObject[]): void {
+  const field = "body.tool_choice";
+  if (!isJsonObject(choice)) {
+    if (["none", "auto", "required", null].includes(choice as string)) return;
+    throw invalid(field, "none, auto, required or a function", choice);
+  }
+  if (choice.type !== "function") return;
+  const nameOf = ({ function: called = null }: JsonObject) =>
+    isJsonObject(called) ? called.name : undefined;
+  const name = nameOf(choice) ?? null;
+  if (tools.some((tool) => nameOf(tool) === name)) return;
+  throw invalid(`${field}.function.name`, "the name of one of the tools", name);
 }
 
 function kindOf(url: Json): RequestKind {

@@ -1,0 +1,204 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Engine } from "../../src/engines/engine.ts";
+import { openLlamaFrom } from "../../src/engines/llama/engine.ts";
+import { openedEngine } from "../../src/engines/opened-engine.ts";
+import {
+  greedyParameters,
+  type InferenceResponse,
+  type OnDelta,
+} from "../../src/foundation/inference.ts";
+import type { JsonObject } from "../../src/foundation/json.ts";
+import { BatchPromptSet } from "../../src/prompt/openai-batch/batch-prompt-set.ts";
+import { engineContext, findLlamaFiles } from "./llama-files.ts";
+import { hermesTemplate, withTemplate } from "./llama-template.ts";
+
+const files = await findLlamaFiles();
+const never = new AbortController().signal;
+
+const prompts = new BatchPromptSet({
+  parameters: { ...greedyParameters, maxNewTokens: 80, seed: 1 },
+  models: ["*"],
+  embeds: false,
+  taken: { callsTools: true, contentParts: [] },
+  enforcesArguments: true,
+  unsupportedBy: () => [],
+});
+
+const weather = {
+  type: "function",
+  function: {
+    name: "weather",
+    description: "The weather of a city",
+    parameters: {
+      type: "object",
+      properties: {
+        city: { type: "string", maxLength: 12 },
+        unit: { enum: ["celsius", "fahrenheit"] },
+        days: { type: "integer", minimum: 0 },
+      },
+      required: ["city", "unit"],
+    },
+  },
+};
+const time = { type: "function", function: { name: "time", description: "The time of day" } };
+const user = (content: string) => ({ role: "user", content });
+/** A conversation after which the small model calls the weather of its own accord. */
+const primed = [
+  ...["Rome", "Paris"].flatMap((city) => [
+    user(`How is the weather in ${city}?`),
+    {
+      ...{ role: "assistant", content: "I look it up." },
+      tool_calls: [
+        {
+          ...{ id: `call_${city}`, type: "function" },
+          function: { name: "weather", arguments: `{"city": "${city}", "unit": "celsius"}` },
+        },
+      ],
+    },
+  ]),
+  user("How is the weather in Bern?"),
+];
+
+/** Sends a body of a chat with both tools, and takes its answer as a batch does. */
+async function ask(
+  engine: Engine,
+  body: JsonObject,
+  { signal = never, tell }: { signal?: AbortSignal; tell?: (text: string) => void } = {},
+): Promise<InferenceResponse> {
+  const chat = { messages: [user("How is the weather in Bern?")], tools: [weather, time], ...body };
+  const line = { custom_id: "1", method: "POST", url: "/v1/chat/completions", body: chat };
+  const [request] = prompts.requests(line, 0);
+  const onDelta: OnDelta | undefined = tell && (({ text }) => tell(text));
+  return prompts.accept(request!, await engine.infer(request!, signal, onDelta));
+}
+
+const callsOf = ({ answers }: InferenceResponse) =>
+  answers.flatMap(({ toolCalls = [] }) => toolCalls.map(({ function: called }) => called));
+
+function expectValid({ name, arguments: given }: { name: string; arguments: string }): void {
+  const value = JSON.parse(given) as JsonObject;
+  if (name === "time") return expect(value).toEqual({});
+  expect(name).toBe("weather");
+  expect(value.city).toBeTypeOf("string");
+  expect(["celsius", "fahrenheit"]).toContain(value.unit);
+  if (value.days !== undefined) expect(Number.isInteger(value.days)).toBe(true);
+}
+
+describe("llama with a template that has tools", () => {
+  beforeEach((context) => context.skip(files.missing !== undefined, files.missing));
+
+  let engine: Engine;
+  let model: Awaited<ReturnType<typeof withTemplate>>;
+  beforeAll(async () => {
+    if (files.missing !== undefined) return;
+    model = await withTemplate(files.modelPath, hermesTemplate);
+    const { modulePath } = files;
+    const options = { modulePath, modelPath: model.path, sequences: 16, contextTokens: 768 };
+    engine = openedEngine(await openLlamaFrom(options, engineContext), { callsTools: true });
+  });
+  afterAll(async () => {
+    await engine?.close();
+    await model?.remove();
+  });
+
+  it("calls a tool with valid arguments where it must, whatever is sampled", async () => {
+    const seeds = Array.from({ length: 100 }, (_, seed) => seed);
+    const forced = { temperature: 1.2, parallel_tool_calls: false, tool_choice: "required" };
+    const named = { ...forced, tool_choice: { type: "function", function: { name: "weather" } } };
+    const responses = await Promise.all(
+      seeds.map((seed) => ask(engine, { ...(seed % 4 === 0 ? forced : named), seed })),
+    );
+    for (const [seed, response] of responses.entries()) {
+      const calls = callsOf(response);
+      expect(calls).toHaveLength(1);
+      expectValid(calls[0]!);
+      if (seed % 4 !== 0) expect(calls[0]!.name).toBe("weather");
+      expect(response.answers[0]!.text).toBe("");
+    }
+    expect(
+      new Set(responses.map((response) => JSON.stringify(callsOf(response)))).size,
+    ).toBeGreaterThan(3);
+  });
+
+  it("calls a tool where it may, and tells the text before it alone", async () => {
+    const told: string[] = [];
+    const response = await ask(engine, { messages: primed }, { tell: (text) => told.push(text) });
+    expect(response.answers[0]).toMatchObject({ text: "I look it up.", finishReason: "stop" });
+    expect(callsOf(response).map(({ name }) => name)).toContain("weather");
+    for (const call of callsOf(response)) expectValid(call);
+    expect(told.join("")).toBe("I look it up.");
+    expect(told.length).toBeGreaterThan(2);
+    const again = await ask(engine, { messages: primed });
+    expect(again.answers).toEqual(response.answers);
+  });
+
+  it("calls one of several at most where calls may not be parallel, and none where told so", async () => {
+    const [several, one, none] = await Promise.all([
+      ask(engine, { tool_choice: "required" }),
+      ask(engine, { tool_choice: "required", parallel_tool_calls: false }),
+      ask(engine, { messages: primed, tool_choice: "none" }),
+    ]);
+    expect(callsOf(several!).length).toBeGreaterThan(0);
+    const ids = several!.answers[0]!.toolCalls!.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const id of ids) expect(id).toMatch(/^[0-9a-f]{9}$/);
+    expect(callsOf(one!)).toHaveLength(1);
+    expect(callsOf(none!)).toEqual([]);
+    expect(none!.usage.promptTokens).toBeLessThan(one!.usage.promptTokens + 100);
+  });
+
+  it("gives several answers, each with its own calls", async () => {
+    const { answers } = await ask(engine, { tool_choice: "required", temperature: 1, n: 3 });
+    expect(answers).toHaveLength(3);
+    const calls = answers.map(({ toolCalls = [] }) => toolCalls);
+    for (const each of calls) expect(each.length).toBeGreaterThan(0);
+    const ids = calls.flat().map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it("has the form that was asked for, or calls a tool", async () => {
+    const schema = {
+      type: "object",
+      properties: { rain: { type: "boolean" } },
+      required: ["rain"],
+    };
+    const format = { type: "json_schema", json_schema: { name: "rain", schema } };
+    const [plain, forced] = await Promise.all([
+      ask(engine, { response_format: format }),
+      ask(engine, { response_format: format, tool_choice: "required" }),
+    ]);
+    const { text, toolCalls } = plain!.answers[0]!;
+    if (toolCalls === undefined) expect(JSON.parse(text).rain).toBeTypeOf("boolean");
+    for (const call of [...callsOf(plain!), ...callsOf(forced!)]) expectValid(call);
+    expect(callsOf(forced!).length).toBeGreaterThan(0);
+  });
+
+  it("ends with its signal in the middle of a call, and goes on with others", async () => {
+    const leaving = new AbortController();
+    const tell = () => leaving.abort(new Error("left"));
+    const left = ask(engine, { messages: primed }, { signal: leaving.signal, tell });
+    await expect(left).rejects.toThrow("left");
+    expect(callsOf(await ask(engine, { tool_choice: "required" })).length).toBeGreaterThan(0);
+  });
+
+  it("refuses tools by name where the model's own template has none", async () => {
+    if (files.missing !== undefined) return;
+    const options = { ...files, sequences: 1, contextTokens: 512 };
+    const own = openedEngine(await openLlamaFrom(options, engineContext), { callsTools: true });
+    try {
+      await expect(ask(own, {})).rejects.toMatchObject({
+        code: "PARAMETER_UNSUPPORTED",
+        place: { field: "tools" },
+        message: expect.stringContaining("the model's chat template has no tools"),
+      });
+      const conversation = { messages: primed, tool_choice: "none" };
+      await expect(ask(own, conversation)).rejects.toMatchObject({
+        ...{ code: "PARAMETER_UNSUPPORTED", place: { field: "messages[1]" } },
+      });
+      const { answers } = await ask(own, { tool_choice: "none", max_tokens: 4 });
+      expect(answers[0]!.text).not.toBe("");
+    } finally {
+      await own.close();
+    }
+  });
+});
