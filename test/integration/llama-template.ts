@@ -51,3 +51,22 @@ export async function withTemplate(
   await writeFile(path, [bytes.subarray(0, at), head, value, bytes.subarray(at + 8 + length)]);
   return { path, remove: () => rm(folder, { recursive: true, force: true }) };
 }
+
+const user = (content: string) => ({ role: "user", content });
+
+/** A conversation after which the small model calls the weather of its own accord. */
+export const primed = [
+  ...["Rome", "Paris"].flatMap((city) => [
+    user(`How is the weather in ${city}?`),
+    {
+      ...{ role: "assistant", content: "I look it up." },
+      tool_calls: [
+        {
+          ...{ id: `call_${city}`, type: "function" },
+          function: { name: "weather", arguments: `{"city": "${city}", "unit": "celsius"}` },
+        },
+      ],
+    },
+  ]),
+  user("How is the weather in Bern?"),
+];

@@ -8,20 +8,17 @@ import {
   type OnDelta,
 } from "../../src/foundation/inference.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
-import { BatchPromptSet } from "../../src/prompt/openai-batch/batch-prompt-set.ts";
+import { requestPromptSet } from "../../src/run/plan/job-prompts.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
-import { hermesTemplate, withTemplate } from "./llama-template.ts";
+import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
 
 const files = await findLlamaFiles();
 const never = new AbortController().signal;
 
-const prompts = new BatchPromptSet({
-  parameters: { ...greedyParameters, maxNewTokens: 80, seed: 1 },
-  models: ["*"],
-  embeds: false,
-  taken: { callsTools: true, contentParts: [] },
-  enforcesArguments: true,
-  unsupportedBy: () => [],
+const prompts = requestPromptSet({ engine: "llama", name: "model" }, ["*"], {
+  ...greedyParameters,
+  maxNewTokens: 80,
+  seed: 1,
 });
 
 const weather = {
@@ -41,31 +38,17 @@ const weather = {
   },
 };
 const time = { type: "function", function: { name: "time", description: "The time of day" } };
-const user = (content: string) => ({ role: "user", content });
-/** A conversation after which the small model calls the weather of its own accord. */
-const primed = [
-  ...["Rome", "Paris"].flatMap((city) => [
-    user(`How is the weather in ${city}?`),
-    {
-      ...{ role: "assistant", content: "I look it up." },
-      tool_calls: [
-        {
-          ...{ id: `call_${city}`, type: "function" },
-          function: { name: "weather", arguments: `{"city": "${city}", "unit": "celsius"}` },
-        },
-      ],
-    },
-  ]),
-  user("How is the weather in Bern?"),
-];
-
 /** Sends a body of a chat with both tools, and takes its answer as a batch does. */
 async function ask(
   engine: Engine,
   body: JsonObject,
   { signal = never, tell }: { signal?: AbortSignal; tell?: (text: string) => void } = {},
 ): Promise<InferenceResponse> {
-  const chat = { messages: [user("How is the weather in Bern?")], tools: [weather, time], ...body };
+  const chat = {
+    messages: [{ role: "user", content: "How is the weather in Bern?" }],
+    tools: [weather, time],
+    ...body,
+  };
   const line = { custom_id: "1", method: "POST", url: "/v1/chat/completions", body: chat };
   const [request] = prompts.requests(line, 0);
   const onDelta: OnDelta | undefined = tell && (({ text }) => tell(text));
@@ -129,11 +112,12 @@ describe("llama with a template that has tools", () => {
     expect(told.join("")).toBe("I look it up.");
     expect(told.length).toBeGreaterThan(2);
     const again = await ask(engine, { messages: primed });
-    expect(again.answers).toEqual(response.answers);
+    expect(again.answers[0]!.toolCalls![0]).toEqual(response.answers[0]!.toolCalls![0]);
   });
 
-  it("calls one of several at most where calls may not be parallel, and none where told so", async () => {
-    const [several, one, none] = await Promise.all([
+  it("calls one tool where calls may not be parallel, and none where told so", async () => {
+    const [shown, several, one, none] = await Promise.all([
+      ask(engine, { messages: primed, max_tokens: 1 }),
       ask(engine, { tool_choice: "required" }),
       ask(engine, { tool_choice: "required", parallel_tool_calls: false }),
       ask(engine, { messages: primed, tool_choice: "none" }),
@@ -144,7 +128,7 @@ describe("llama with a template that has tools", () => {
     for (const id of ids) expect(id).toMatch(/^[0-9a-f]{9}$/);
     expect(callsOf(one!)).toHaveLength(1);
     expect(callsOf(none!)).toEqual([]);
-    expect(none!.usage.promptTokens).toBeLessThan(one!.usage.promptTokens + 100);
+    expect(none!.usage.promptTokens).toBeLessThan(shown!.usage.promptTokens);
   });
 
   it("gives several answers, each with its own calls", async () => {

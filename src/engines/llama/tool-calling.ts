@@ -88,7 +88,7 @@ function unsupported(field: string, detail: string): SluiceError {
   return new SluiceError("PARAMETER_UNSUPPORTED", `${field}: ${detail}`, { field, hint });
 }
 
-/** The bytes of the special tokens in a format's texts, which are no text in other answers. */
+/** The bytes of the special tokens in a format's texts, which other answers do not show. */
 export function formatBytes(
   format: CallFormat,
   vocabulary: Vocabulary,

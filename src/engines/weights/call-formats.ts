@@ -159,7 +159,8 @@ export class CallReader {
     let known = "";
     for (let before = -1; before !== this.#held.length; ) {
       before = this.#held.length;
-      known += this.#opened === undefined ? this.#readText() : this.#readCall();
+      if (this.#opened === undefined) known += this.#readText();
+      else this.#readCall();
     }
     return known;
   }
@@ -211,22 +212,22 @@ export class CallReader {
     return "no";
   }
 
-  /** Takes the call at the beginning if it is whole; returns it as text if it is no call. */
-  #readCall(): string {
+  /** Takes the call at the beginning, if all of it has come. */
+  #readCall(): void {
     const { close } = this.#format;
-    if (close === "") return "";
+    if (close === "") return;
     for (;;) {
       const at = this.#held.indexOf(close, this.#searched);
       if (at < 0) {
         this.#searched = Math.max(this.#searched, this.#held.length - close.length + 1);
-        return "";
+        return;
       }
       this.#searched = at + 1;
       // Arguments may hold the closing text themselves.
       if (!this.#take(this.#held.slice(0, at))) continue;
       this.#release(at + close.length);
       this.#opened = undefined;
-      return "";
+      return;
     }
   }
 

@@ -24,7 +24,7 @@ export class ToolForms {
    * The grammars of the arguments, by the names of the tools.
    *
    * @param row that arguments may copy from.
-   * @throws SluiceError `PARAMETER_INVALID` for `parameters` that are no schema,
+   * @throws SluiceError `PARAMETER_INVALID` for `parameters` other than a schema,
    *   `PARAMETER_UNSUPPORTED` for a schema that is not supported, if the tool is `strict`.
    */
   ask(tools: readonly JsonObject[], row: JsonObject): ArgumentGrammars {

@@ -1,0 +1,162 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateText, jsonSchema, streamText, tool } from "ai";
+import OpenAI from "openai";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { JsonObject } from "../../src/foundation/json.ts";
+import { runSluice } from "../chaos/sluice-process.ts";
+import { engineContext, findLlamaFiles } from "./llama-files.ts";
+import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
+import { serveFolder, startServe } from "./served.ts";
+
+const files = await findLlamaFiles();
+const environment = { SLUICE_HOME: engineContext.homeDirectory };
+
+const parameters = {
+  ...{ type: "object" as const, properties: { city: { type: "string" as const, maxLength: 12 } } },
+  ...{ required: ["city"], additionalProperties: false },
+};
+const weather = {
+  type: "function" as const,
+  function: { name: "weather", description: "The weather of a city", parameters },
+};
+const question = { role: "user" as const, content: "How is the weather in Bern?" };
+const messages = primed as OpenAI.ChatCompletionMessageParam[];
+
+describe("tools of engine llama", () => {
+  beforeEach((context) => context.skip(files.missing !== undefined, files.missing));
+
+  let model: Awaited<ReturnType<typeof withTemplate>>;
+  beforeAll(async () => {
+    if (files.missing === undefined) model = await withTemplate(files.modelPath, hermesTemplate);
+  });
+  afterAll(() => model?.remove());
+
+  const serve = async () => {
+    const own = { engine: "llama" as const, name: model.path, sequences: 4, contextTokens: 768 };
+    const plain = { engine: "llama" as const, name: "smollm2-135m-instruct", contextTokens: 256 };
+    const generation = { temperature: 0, maxNewTokens: 80 };
+    const models = { tools: { model: own, generation }, plain: { ...plain, sequences: 1 } };
+    const server = await startServe(serveFolder(), { models }, environment);
+    return {
+      server,
+      client: new OpenAI({ baseURL: server.baseUrl, apiKey: "none", maxRetries: 0 }),
+    };
+  };
+
+  it("are called by OpenAI's own client and the AI SDK, streamed or not", async () => {
+    const { server, client } = await serve();
+    const asked = { model: "tools", tools: [weather], temperature: 0 };
+    const whole = await client.chat.completions.create({ ...asked, messages });
+    const [choice] = whole.choices;
+    expect(choice).toMatchObject({
+      finish_reason: "tool_calls",
+      message: { content: "I look it up.", tool_calls: [{ type: "function" }] },
+    });
+    const stream = client.chat.completions.stream({ ...asked, messages });
+    const pieces: string[] = [];
+    stream.on("content", (piece) => void pieces.push(piece));
+    const streamed = await stream.finalChatCompletion();
+    // Each call of the server has its own ids.
+    const functions = choice!.message.tool_calls!.map((call) => ({ ...call, id: /^\w{9}$/ }));
+    expect(streamed.choices[0]!.message).toMatchObject({
+      content: "I look it up.",
+      tool_calls: functions.map((call) => ({ ...call, id: expect.stringMatching(call.id) })),
+    });
+    expect(pieces.join("")).toBe("I look it up.");
+    expect(pieces.length).toBeGreaterThan(2);
+
+    const results: string[] = [];
+    const runner = client.chat.completions.runTools(
+      {
+        ...{ model: "tools", messages: [question], temperature: 0 },
+        tools: [
+          {
+            type: "function",
+            function: {
+              ...weather.function,
+              parse: (text: string) => JSON.parse(text) as { city: string },
+              function: ({ city }: { city: string }) => {
+                results.push(city);
+                return "sunny";
+              },
+            },
+          },
+        ],
+        tool_choice: { type: "function", function: { name: "weather" } },
+      },
+      { maxChatCompletions: 2 },
+    );
+    await runner.done().catch(() => {});
+    expect(results.length).toBeGreaterThan(0);
+
+    const provider = createOpenAICompatible({ name: "sluice", baseURL: server.baseUrl });
+    const given = {
+      ...{ model: provider("tools"), prompt: question.content, toolChoice: "required" as const },
+      tools: {
+        weather: tool({
+          description: "The weather of a city",
+          inputSchema: jsonSchema<{ city: string }>(parameters),
+        }),
+      },
+    };
+    const generated = await generateText(given);
+    expect(generated.finishReason).toBe("tool-calls");
+    const streamedCalls = await streamText(given).toolCalls;
+    for (const calls of [generated.toolCalls, streamedCalls]) {
+      expect(calls.length).toBeGreaterThan(0);
+      for (const { toolName, input } of calls) {
+        expect([toolName, typeof (input as { city: string }).city]).toEqual(["weather", "string"]);
+      }
+    }
+  });
+
+  it("are refused by name, with status 400, where the model's template has none", async () => {
+    const { client } = await serve();
+    const refused = (body: object) =>
+      client.chat.completions
+        .create({ model: "plain", messages: [question], ...body } as never)
+        .catch((error: unknown) => error);
+    expect(await refused({ tools: [weather] })).toMatchObject({
+      ...{ status: 400, param: "tools" },
+      message: expect.stringContaining("chat template has no tools"),
+    });
+    const chosen = { type: "function", function: { name: "other" } };
+    expect(await refused({ tools: [weather], tool_choice: chosen })).toMatchObject({
+      ...{ status: 400, param: "tool_choice.function.name" },
+    });
+  });
+
+  it("are called by the lines of a batch file, and its other lines are answered", async () => {
+    const folder = serveFolder();
+    const line = (id: string, body: JsonObject) => {
+      const whole = { custom_id: id, method: "POST", url: "/v1/chat/completions", body };
+      return JSON.stringify(whole);
+    };
+    const tools = [weather] as JsonObject[];
+    const lines = [
+      line("auto", { messages: primed, tools }),
+      line("forced", { messages: [question], tools, tool_choice: "required" }),
+      line("plain", { messages: [question], max_tokens: 8 }),
+      line("bad", { messages: [question], tools, tool_choice: "sometimes" }),
+    ];
+    writeFileSync(join(folder, "in.jsonl"), `${lines.join("\n")}\n`);
+    const asked = ["--model", `llama:${model.path}`, "--model.sequences", "4", "--quiet"];
+    const limits = ["--model.contextTokens", "768", "--generation.maxNewTokens", "80"];
+    const args = ["run-batch", "-i", "in.jsonl", "-o", "out.jsonl", ...asked, ...limits];
+    const { stderr } = await runSluice(args, folder, environment);
+    const out = readFileSync(join(folder, "out.jsonl"), "utf8").trim().split("\n");
+    const byId = new Map(
+      out.map((text) => JSON.parse(text)).map((each) => [each.custom_id as string, each]),
+    );
+    const choiceOf = (id: string) => byId.get(id).response.body.choices[0];
+    expect(choiceOf("auto"), stderr).toMatchObject({
+      ...{ finish_reason: "tool_calls", message: { content: "I look it up." } },
+    });
+    const [call] = choiceOf("forced").message.tool_calls;
+    expect(JSON.parse(call.function.arguments).city).toBeTypeOf("string");
+    expect(choiceOf("plain").message.tool_calls).toBeUndefined();
+    expect(JSON.stringify(byId.get("bad"))).toContain("tool_choice");
+  });
+});
