@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { type Grammar, type GrammarNode, toGbnf } from "../../src/foundation/grammar.ts";
+import {
+  type Grammar,
+  type GrammarNode,
+  toGbnf,
+  withOwnRules,
+} from "../../src/foundation/grammar.ts";
 
 const text = (value: string): GrammarNode => ({ kind: "text", text: value });
 const printed = (root: GrammarNode, rules: Grammar["rules"] = {}) => toGbnf({ root, rules });
@@ -58,5 +63,20 @@ describe("toGbnf", () => {
     expect(printed(rule("#/$defs/a b"), rules as Grammar["rules"])).toBe(
       'root ::= rule-1\nrule-1 ::= ("." | rule-2)\nrule-2 ::= "\\u00fc"\n',
     );
+  });
+});
+
+describe("withOwnRules", () => {
+  it("changes the names of rules and nothing else", () => {
+    const rule = (name: string): GrammarNode => ({ kind: "rule", name });
+    const grammar: Grammar = {
+      root: { kind: "sequence", items: [rule("a"), { kind: "choice", items: [text("a")] }] },
+      rules: { a: { kind: "repeat", item: rule("b"), min: 1 }, b: text("x") },
+    };
+    expect(withOwnRules(grammar, "own")).toEqual({
+      root: { kind: "sequence", items: [rule("own a"), { kind: "choice", items: [text("a")] }] },
+      rules: { "own a": { kind: "repeat", item: rule("own b"), min: 1 }, "own b": text("x") },
+    });
+    expect(toGbnf(withOwnRules(grammar, "own"))).toBe(toGbnf(grammar));
   });
 });

@@ -8,6 +8,7 @@ import {
 import { serveHost } from "../../../src/engines/host/serve.ts";
 import { channelPair } from "../../../src/foundation/channel.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
+import { errorFromRecord, SluiceError } from "../../../src/foundation/errors.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 
 const engine: HostedEngine = {
@@ -24,6 +25,7 @@ const engine: HostedEngine = {
       signal.addEventListener("abort", () => onDelta?.({ choice: 0, text: "late" }));
       await new Promise(() => {});
     }
+    if (prompt === "refuse") throw new SluiceError("PARAMETER_INVALID", "bad", { field: "seed" });
     if (prompt === "fault") throw new TypeError("unnamed");
     return {
       answers: [{ text: prompt, finishReason: "stop", tokens: 1 }],
@@ -113,6 +115,17 @@ describe("serveHost", () => {
     const { worker, heard } = serve();
     worker.send(ask(1, "early"));
     await expect.poll(() => heard[0]).toMatchObject({ type: "infer-fail", id: 1 });
+  });
+
+  it("sends the field that an error of a request names", async () => {
+    const { worker, heard } = serve();
+    worker.send(open);
+    await expect.poll(() => heard[0]).toMatchObject({ type: "host-ready" });
+    worker.send(ask(1, "refuse"));
+    await expect.poll(() => heard[1]).toMatchObject({ type: "infer-fail", id: 1 });
+    const { error } = heard[1] as FromHost & { type: "infer-fail" };
+    const read = errorFromRecord(error);
+    expect([read.place.field, read.message]).toEqual(["seed", error.message]);
   });
 
   it("refuses to make tokens where the engine has no tokenizer", async () => {

@@ -109,6 +109,37 @@ describe("BatchPromptSet", () => {
     );
   });
 
+  it("enforces the arguments of calls where the engine does", () => {
+    const parameters = { type: "object", properties: { days: { type: "integer" } } };
+    const tools = [{ type: "function", function: { name: "weather", parameters } }];
+    const set = setOf({ enforcesArguments: true });
+    const [request] = set.requests(chatRow({ tools }), 0);
+    expect(Object.keys(request!.argumentGrammars!)).toEqual(["weather"]);
+    const called = (given: string) =>
+      response({
+        toolCalls: [{ id: "1", type: "function", function: { name: "weather", arguments: given } }],
+      });
+    const right = called('{"days": 3}');
+    expect(set.accept(request!, right)).toBe(right);
+    expect(() => set.accept(request!, called('{"days": "3"}'))).toThrow(/arguments of weather/);
+    const [plain] = setOf().requests(chatRow({ tools }), 0);
+    expect(plain).not.toHaveProperty("argumentGrammars");
+    const wrong = called('{"days": "3"}');
+    expect(setOf().accept(plain!, wrong)).toBe(wrong);
+  });
+
+  it("refuses a choice that names none of the tools", () => {
+    const tools = [{ type: "function", function: { name: "weather" } }];
+    const choice = (name: string) => ({ type: "function", function: { name } });
+    const body = { tools, tool_choice: choice("weather") };
+    expect(setOf().requests(chatRow(body), 0)).toMatchObject([{ toolChoice: choice("weather") }]);
+    expect(() => setOf().requests(chatRow({ tools, tool_choice: choice("time") }), 0)).toThrow(
+      expect.objectContaining({
+        ...{ code: "PARAMETER_INVALID", place: { field: "body.tool_choice.function.name" } },
+      }),
+    );
+  });
+
   it("asks for a vector of each input, if the engine gives vectors", () => {
     const without = setOf({ gives: { text: true, embedding: false } });
     expect(() => without.requests(embeddingRow("x"), 0)).toThrow(
