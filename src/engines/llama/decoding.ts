@@ -122,10 +122,10 @@ export class Decoding {
   config(): SamplerConfig {
     const config = this.#config;
     // A form is free of penalties: they would suppress the very words that it copies.
-    if (this.#speller?.isFree === false) return { ...config, ...this.#settings };
-    const free = { ...config, ...this.#settings };
-    if (!hasPenalties(this.#parameters)) return free;
-    return { ...free, ...penaltyConfig(this.#parameters, [...this.prompt, ...this.#tokens]) };
+    const isForm = this.#speller?.isFree === false;
+    if (isForm || !hasPenalties(this.#parameters)) return { ...config, ...this.#settings };
+    const penalties = penaltyConfig(this.#parameters, [...this.prompt, ...this.#tokens]);
+    return { ...config, ...this.#settings, ...penalties };
   }
 
   /**

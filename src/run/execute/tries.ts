@@ -197,9 +197,15 @@ function invalidAmong(
       answers.push(...promptSet.accept(single, { ...response, answers: [answer] }).answers);
       if (!response.reused) paidTokens += answer.tokens;
     } catch (thrown) {
-      first ??= { text: answer.text, problem: asSluiceError(thrown) };
+      first ??= { text: writtenText(answer), problem: asSluiceError(thrown) };
     }
   }
   const { text, problem: found } = first ?? { text: "", problem };
   return new InvalidAnswers(found, text, { answers, paidTokens });
+}
+
+/** An answer as the next try shows it to the model. */
+function writtenText({ text, toolCalls = [] }: Answer): string {
+  const calls = toolCalls.map(({ function: called }) => JSON.stringify(called));
+  return [text, ...calls].filter((part) => part !== "").join("\n");
 }

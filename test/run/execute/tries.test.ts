@@ -96,7 +96,10 @@ describe("several answers to one prompt", () => {
 });
 
 describe("askUntilAccepted", () => {
-  const request = { messages: [{ role: "user", content: "a" }] } as unknown as InferenceRequest;
+  const request = {
+    messages: [{ role: "user", content: "a" }],
+    parameters: {},
+  } as unknown as InferenceRequest;
   const answered: InferenceResponse = {
     answers: [{ text: "yes", finishReason: "stop", tokens: 2 }],
     usage: { ...noUsage, promptTokens: 5 },
@@ -158,5 +161,31 @@ describe("askUntilAccepted", () => {
     failed.paid = { ...noUsage, promptTokens: 3 };
     expect((await asking([failed, answered])).paid).toBe(8);
     expect((await asking([{ ...answered, reused: true }])).paid).toBe(0);
+  });
+
+  it("shows the model the calls of a wrong answer", async () => {
+    const called = { name: "weather", arguments: '{"days": 3}' };
+    const wrong: InferenceResponse = {
+      ...answered,
+      answers: [
+        {
+          ...answered.answers[0]!,
+          toolCalls: [{ id: "1", type: "function", function: called }],
+        },
+      ],
+    };
+    const shown: string[] = [];
+    const promptSet = {
+      accept(_: unknown, { answers }: InferenceResponse) {
+        if (answers[0]!.toolCalls) throw new SluiceError("ANSWER_INVALID", "7 is a week");
+        return answered;
+      },
+      reask(again: InferenceRequest, text: string) {
+        shown.push(text);
+        return again;
+      },
+    } as unknown as PromptSet;
+    expect(await asking([wrong, answered], { promptSet })).toMatchObject({ ended: answered });
+    expect(shown).toEqual([`yes\n${JSON.stringify(called)}`]);
   });
 });
