@@ -169,6 +169,11 @@ export interface EngineDescription<Options> {
     freeMemoryBytes?: number,
   ): Options;
   /**
+   * The options for online use: a request that is alone should be answered soon, even where its
+   * answer may then depend on others. Default: as they are.
+   */
+  forOnline?(options: Options): Options;
+  /**
    * Refuses an environment that lacks what it needs; nothing is opened.
    *
    * @throws SluiceError such as `ENV_MISSING`.

@@ -12,11 +12,12 @@ export interface SharedResources {
 
 /** The copies of a model, none of which is loaded yet: each with its share of the machine. */
 export function placedWorkers(
-  { model, workers: count }: Pick<ServedModelOptions, "model" | "workers">,
+  { model: given, workers: count }: Pick<ServedModelOptions, "model" | "workers">,
   { cores, devices }: SharedResources,
   context: EngineContext,
 ): Workers {
-  const { sharedAmong, keepsPrefixes } = describeEngine(model);
+  const { forOnline, sharedAmong, keepsPrefixes } = describeEngine(given);
+  const model = forOnline?.(given) ?? given;
   if (count === undefined) {
     return new Workers(() => openEngine(model, context), context.clock, keepsPrefixes);
   }

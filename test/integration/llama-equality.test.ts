@@ -107,7 +107,13 @@ describe("a copied prefix", () => {
   beforeAll(async () => {
     if (files.missing !== undefined) return;
     const shape = { sequences: 3, contextTokens: 1024, batchTokens: 512, threads: 1 };
-    loaded = await loadLlama({ modulePath, modelPath, adapters: [], shape: () => shape });
+    loaded = await loadLlama({
+      modulePath,
+      modelPath,
+      adapters: [],
+      isExact: true,
+      shape: () => shape,
+    });
     sampler = loaded.createSampler();
     sampler.applyConfig({ temperature: 0, topK: 0, topP: 1, minP: 0, seed: 0 });
   });

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { describeEngine } from "../../src/engines/registry.ts";
 import { serveSchema } from "../../src/serve/options.ts";
 import { root } from "../meta/source-tree.ts";
 
@@ -13,6 +14,19 @@ describe("limits of a server", () => {
       return [key, Number(number!.replaceAll(",", "")) * (units[unit] ?? 1)];
     });
     expect(Object.fromEntries(documented)).toEqual(serveSchema.parse({ models: {} }).limits);
+  });
+});
+
+describe("a model that is served", () => {
+  it("answers a request alone soon, unless its file wants exact answers", () => {
+    const { models } = serveSchema.parse({
+      models: { a: "./a.gguf", b: { engine: "llama", name: "./a.gguf", precision: "exact" } },
+    });
+    const precisions = Object.values(models).map(({ model }) => {
+      const online = describeEngine(model).forOnline!(model);
+      return "precision" in online ? online.precision : undefined;
+    });
+    expect(precisions).toEqual(["fast", "exact"]);
   });
 });
 

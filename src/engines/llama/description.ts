@@ -25,6 +25,7 @@ export const llamaDescription: EngineDescription<LlamaModelOptions> = {
     };
   },
   sharedAmong: threadACore,
+  forOnline: (options) => ({ precision: "fast", ...options }),
   ...onThisMachine("llama", async (...of) =>
     (await import("../models/models.ts")).resolveModel(...of),
   ),

@@ -46,6 +46,8 @@ export interface HostedLlamaOptions {
   threads?: number;
   batchTokens?: number;
   gpuLayers?: number;
+  /** Default: `exact`. */
+  precision?: "fast" | "exact";
   lora?: LoraAdapter[];
   /** Makes only vectors, in this number of contexts side by side. */
   embeddingContexts?: number;
@@ -75,6 +77,7 @@ export async function openHostedLlama(
     modelPath: asked.modelPath,
     ...(asked.gpuLayers !== undefined && { gpuLayers: asked.gpuLayers }),
     adapters: asked.lora ?? [],
+    isExact: asked.precision !== "fast",
     embeddingContexts: asked.embeddingContexts,
     onErrorLine,
     shape: ({ model, gpu, mathCores }) =>

@@ -67,6 +67,8 @@ export interface LoadOptions {
   gpuLayers?: number;
   /** LoRA adapters, GGUF files. */
   adapters: readonly LoraAdapter[];
+  /** On a CPU, whether a token is rounded as if it had neighbours. */
+  isExact: boolean;
   /** Contexts that make vectors side by side, which share the threads; default 1. */
   embeddingContexts?: number | undefined;
   /** Chooses the context once model and machine are known. */
@@ -139,8 +141,9 @@ export async function loadLlama(options: LoadOptions): Promise<LoadedLlama> {
     adapters: options.adapters,
     hint: isOnGpu ? fullGpuHint : "lower model.contextTokens or model.sequences",
   });
-  const { adapters, embeddingContexts = 1 } = options;
-  const loaded = new Loaded(llama, model, context, { shape, adapters, embeddingContexts });
+  const { adapters, isExact, embeddingContexts = 1 } = options;
+  const how = { shape, adapters, isExact, embeddingContexts };
+  const loaded = new Loaded(llama, model, context, how);
   if (!loaded.isOnCpu) await tryDecoding(loaded);
   return loaded;
 }
@@ -212,6 +215,7 @@ function filesOf(adapters: readonly LoraAdapter[]): AdapterFile[] {
 interface LoadedOptions {
   shape: ContextShape;
   adapters: readonly LoraAdapter[];
+  isExact: boolean;
   embeddingContexts: number;
 }
 
@@ -220,6 +224,7 @@ class Loaded implements LoadedLlama {
   readonly shape: ContextShape;
   readonly #llama: PackageLlama;
   readonly #context: PackageContext;
+  readonly #isExact: boolean;
   /** Reads the logits unchanged. */
   #plainSampler: NativeSampler | undefined;
   readonly #embedding: EmbeddingPool;
@@ -228,9 +233,10 @@ class Loaded implements LoadedLlama {
     llama: PackageLlama,
     model: PackageModel,
     context: PackageContext,
-    { shape, adapters, embeddingContexts }: LoadedOptions,
+    { shape, adapters, isExact, embeddingContexts }: LoadedOptions,
   ) {
     this.shape = shape;
+    this.#isExact = isExact;
     this.#embedding = new EmbeddingPool(model, {
       contexts: embeddingContexts,
       contextTokens: shape.contextTokens,
@@ -285,7 +291,7 @@ class Loaded implements LoadedLlama {
    * rounded differently from one with neighbours, which can change answers.
    */
   #lonely(items: readonly BatchItem[]): ReadonlySet<number> {
-    if (!this.isOnCpu || !this.#canForgetTokens) return new Set();
+    if (!this.#isExact || !this.isOnCpu || !this.#canForgetTokens) return new Set();
     const shares = items.map(({ sequence, tokens }) => ({ sequence, tokens: tokens.length }));
     return new Set(lonelySequences(shares));
   }

@@ -45,6 +45,13 @@ export const llamaModel = z.strictObject({
     "Number of the main device, which holds undivided data, from 0",
     z.int().min(0).optional(),
   ),
+  precision: z
+    .enum(["fast", "exact"])
+    .optional()
+    .describe(
+      "On a CPU. exact: greedy answers do not depend on other requests, default of runs; " +
+        "fast: a request alone takes two thirds of the time, default of sluice serve",
+    ),
   lora: z
     .union([loraPath.transform((adapter) => [adapter]), z.array(z.union([loraPath, loraAdapter]))])
     .optional()

@@ -21,6 +21,11 @@ export interface JobModelLlama {
   devices?: (number | string)[] | undefined;
   /** Number of the main device, which holds undivided data, from 0. */
   mainGpu?: number | undefined;
+  /**
+   * On a CPU. exact: greedy answers do not depend on other requests, default of runs; fast: a
+   * request alone takes two thirds of the time, default of sluice serve.
+   */
+  precision?: "fast" | "exact" | undefined;
   /** LoRA adapters: a path of a GGUF file, or a list of paths or {path, scale}. */
   lora?: string | (string | JobModelLlamaLora)[] | undefined;
 }

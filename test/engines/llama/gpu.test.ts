@@ -12,6 +12,8 @@ import { engineContext } from "../engine-context.ts";
 interface Calls {
   gpu?: unknown;
   decoded: number;
+  /** Tokens of the last batch. */
+  tokens?: number;
   disposed: string[];
 }
 
@@ -26,7 +28,8 @@ async function load(gpu: string | false, changes: Partial<LoadOptions> = {}, bro
 export class InsufficientMemoryError extends Error {}
 const disposing = (name) => async () => void calls.disposed.push(name);
 const native = {
-  initBatch() {},
+  initBatch(tokens) { calls.tokens = tokens; },
+  removeTokenCellsFromSequence: () => true,
   addToBatch: () => [0],
   async decodeBatch() { calls.decoded++; ${broken} },
   disposeSequence(sequence) { calls.disposed.push("sequence " + sequence); },
@@ -56,7 +59,14 @@ export async function getLlama({ gpu, logger }) {
   const shape = { sequences: 2, contextTokens: 64, batchTokens: 64, threads: 1 };
   const modelPath = join(folder, "m.gguf");
   const { calls } = (await import(modulePath)) as { calls: Calls };
-  const options = { modulePath, modelPath, adapters: [], shape: () => shape, ...changes };
+  const options = {
+    modulePath,
+    modelPath,
+    adapters: [],
+    isExact: true,
+    shape: () => shape,
+    ...changes,
+  };
   return { calls, opening: loadLlama(options) };
 }
 
@@ -81,6 +91,15 @@ describe("loadLlama", () => {
     const { calls, opening } = await load("cuda", { gpuLayers: 0 });
     expect((await opening).gpu).toBe(false);
     expect(calls).toMatchObject({ gpu: false, decoded: 0 });
+  });
+
+  it("computes a token that is alone as if it had a neighbour, or faster", async () => {
+    const item = { sequence: 0, start: 4, tokens: [1], wantsOutput: true };
+    for (const [isExact, tokens] of [[true, 2] as const, [false, 1] as const]) {
+      const { calls, opening } = await load(false, { isExact });
+      await (await opening).decode([item]);
+      expect(calls.tokens).toBe(tokens);
+    }
   });
 
   it("hands errors on as the library writes them", async () => {
