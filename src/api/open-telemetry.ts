@@ -29,12 +29,8 @@ export async function openCommandTelemetry(
 ): Promise<Telemetry | undefined> {
   const found = await telemetryOfProgram();
   if (found) return found;
-  const { telemetrySettings } = await import("../telemetry/settings.ts");
-  const settings = telemetrySettings(environment);
-  for (const notice of settings.notices) logger.log("warn", notice);
-  if (settings.exporters.length === 0) return undefined;
   const { openTelemetry } = await import("../telemetry/open.ts");
   const software = softwareVersion();
   const { pid } = process;
-  return openTelemetry(settings, { clock, random, logger, software, pid, write });
+  return openTelemetry(environment, { clock, random, logger, software, pid, write });
 }

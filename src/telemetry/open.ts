@@ -32,7 +32,7 @@ import type { Random } from "../foundation/random.ts";
 import type { Telemetry } from "../foundation/telemetry.ts";
 import { registry } from "./asked.ts";
 import { OtlpTransport } from "./otlp-transport.ts";
-import type { TelemetrySettings } from "./settings.ts";
+import { type TelemetrySettings, telemetrySettings } from "./settings.ts";
 import { OtelTelemetry } from "./spans.ts";
 
 export interface TelemetryContext {
@@ -47,10 +47,19 @@ export interface TelemetryContext {
 }
 
 /**
- * Exports the spans of this process as OpenTelemetry's variables say. Its packages read most of
- * them from the process itself.
+ * Exports the spans of this process as OpenTelemetry's variables say, and logs what they ask for in
+ * vain; undefined if they want no spans. Its packages read most of them from the process itself.
  */
-export function openTelemetry(settings: TelemetrySettings, context: TelemetryContext): Telemetry {
+export function openTelemetry(
+  environment: Readonly<Record<string, string | undefined>>,
+  context: TelemetryContext,
+): Telemetry | undefined {
+  const settings = telemetrySettings(environment);
+  for (const notice of settings.notices) context.logger.log("warn", notice);
+  return settings.exporters.length === 0 ? undefined : exporting(settings, context);
+}
+
+function exporting(settings: TelemetrySettings, context: TelemetryContext): Telemetry {
   const { clock, random, logger, software, pid, write } = context;
   const tell = tellFaults(logger);
   const transports: OtlpTransport[] = [];

@@ -19,6 +19,16 @@ const met = new Set<string>();
 
 /** Texts that other tests meet, or that advise nothing to be done here, each with the reason. */
 const elsewhere: Record<string, string> = {
+  "batches at the provider are still carried out: the same command takes their answers, sluice cancel cancels them":
+    "test/integration/provider-batches.test.ts does both",
+  "look at the batch at the provider; sluice retry sends the request in another one":
+    "test/integration/provider-batches.test.ts has such requests",
+  "give --worker-name, as sluice fleet worker list shows it":
+    "test/integration/fleet.test.ts deletes a worker by its name there",
+  "sluice doctor shows this machine; --cpu, --memory and --gpu book a part of it":
+    "test/integration/fleet-bookings.test.ts books parts",
+  "OTEL_METRICS_EXPORTER=… has no effect: sluice serve has metrics at /metrics":
+    "test/integration/serve-grafana.test.ts reads them",
   "sluice engine measure finds the fastest engine of this machine":
     "test/integration/openvino.test.ts does it, and takes what it advises",
   "sluice attach DIR shows it; sluice cancel DIR stops it":

@@ -50,7 +50,7 @@ export const llamaModel = z.strictObject({
     .optional()
     .describe(
       "On a CPU. exact: greedy answers do not depend on other requests, default of runs; " +
-        "fast: a request alone takes two thirds of the time, default of sluice serve",
+        "fast: a request alone takes two thirds of the time, default of a server",
     ),
   lora: z
     .union([loraPath.transform((adapter) => [adapter]), z.array(z.union([loraPath, loraAdapter]))])

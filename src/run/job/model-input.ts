@@ -23,7 +23,7 @@ export interface JobModelLlama {
   mainGpu?: number | undefined;
   /**
    * On a CPU. exact: greedy answers do not depend on other requests, default of runs; fast: a
-   * request alone takes two thirds of the time, default of sluice serve.
+   * request alone takes two thirds of the time, default of a server.
    */
   precision?: "fast" | "exact" | undefined;
   /** LoRA adapters: a path of a GGUF file, or a list of paths or {path, scale}. */
