@@ -101,7 +101,9 @@ export class RecordedProvider {
     const count = this.count(call) + 1;
     this.#counts.set(call, count);
     this.calls.push(call);
-    const body = await buffer(request);
+    // A caller that is killed sends no more of it.
+    const body = await buffer(request).catch(() => undefined);
+    if (body === undefined) return;
     const fault = this.script.fault?.(call, count);
     if (fault === "cut") return void request.socket.destroy();
     const scripted = typeof fault === "object" ? fault : undefined;
