@@ -30,7 +30,7 @@ function newFolder(): string {
 function writeJob(folder: string, baseUrl: string, rows: number, more: JsonObject = {}): void {
   const lines = Array.from({ length: rows }, (_, at) => JSON.stringify({ text: `row ${at}` }));
   writeFileSync(join(folder, "in.jsonl"), `${lines.join("\n")}\n`);
-  const batch = { pollMs: 100, maxPollMs: 300, maxBatchDelayMs: 200 };
+  const batch = { pollMs: 100, maxPollMs: 300, maxBatchDelayMs: 1000 };
   const job = {
     input: { path: "in.jsonl" },
     prompt: "Say {{ text }}",

@@ -49,15 +49,10 @@ export class RowReach {
     this.#say(textOf(announced), false);
   }
 
-  /**
-   * After some time: reports the remaining announced rows, and continues row by row.
-   *
-   * @param isElsewhere rows that were sent are out of this process, and cannot end it any more.
-   */
-  restate(isOpen: (row: number) => boolean, isElsewhere = false): void {
+  /** After some time: reports the remaining announced rows, and continues row by row. */
+  restate(isOpen: (row: number) => boolean): void {
     this.#step = 1;
-    const sent = this.#rows.length - this.#ahead;
-    const rows = this.#rows.filter((row, at) => isOpen(row) && !(isElsewhere && at < sent));
+    const rows = this.#rows.filter(isOpen);
     if (rows.length === this.#rows.length && !this.#isChanged) return;
     this.#rows = rows;
     this.#isChanged = false;

@@ -6,7 +6,7 @@ import { noUsage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import { TaskAttempt } from "../attempt/attempt.ts";
+import { TaskAttempt, type UpcomingRows } from "../attempt/attempt.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
@@ -173,14 +173,19 @@ export class Worker {
   }
 
   async #begin(task: number, open: OpenTask, ends: EarlierEnds): Promise<void> {
-    const { clock } = this.#options.context;
+    const { context, engine } = this.#options;
+    const { clock } = context;
     const begunMs = clock.monotonic();
+    // Rows that soon are elsewhere cannot end this process: halves of them would cost hours.
+    const pass = (rows: UpcomingRows) => {
+      if (!engine.keepsRequests) open.reach?.pass(rows);
+    };
     try {
       const planned = await this.#tasks.task(task);
-      const attempt = await TaskAttempt.open(this.#options.context, planned, ends, {
+      const attempt = await TaskAttempt.open(context, planned, ends, {
         onFailure: (error) => this.#fail(task, open, asSluiceError(error)),
         onDrain: () => this.#executor.resume(),
-        onTake: (rows) => open.reach?.pass(rows),
+        onTake: pass,
       });
       if (!(attempt instanceof TaskAttempt)) return this.#alreadyCommitted(task, attempt);
       open.attempt = attempt;
@@ -275,10 +280,10 @@ export class Worker {
   }
 
   #scheduleProgress(): void {
-    const { context, engine } = this.#options;
+    const { context } = this.#options;
     this.#cancelProgress = context.clock.schedule(limits.progressIntervalMs, () => {
       for (const { reach, attempt } of this.#open.values()) {
-        if (attempt) reach?.restate((row) => attempt.isOpen(row), engine.keepsRequests);
+        if (attempt) reach?.restate((row) => attempt.isOpen(row));
       }
       // A coordinator considers a silent worker hung.
       if (this.#sendProgress() === 0) this.#send({ type: "worker-beat" });

@@ -57,15 +57,6 @@ describe("RowReach", () => {
     expect(said.slice(2)).toEqual(["all 0,2", "3", "4", "all 3-4", "all "]);
   });
 
-  it("says nothing more of rows that were sent out of the process", () => {
-    const { said, reach, pass, known } = reaching();
-    pass(0, 1, 2);
-    reach.pass({ upcoming: () => [3, 4] });
-    reach.restate(() => true, true);
-    expect(said.at(-1)).toBe("all 4");
-    expect(known()).toEqual([4]);
-  });
-
   it("holds to rows that were suspected from the start until they come back", () => {
     const { said, reach, pass } = reaching([5, 9]);
     pass(5);
