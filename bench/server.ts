@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { systemClock } from "../src/foundation/clock.ts";
 import { startLeashed } from "../src/foundation/leashed-process.ts";
+import { freePort } from "../test/free-ports.ts";
 import { commandOf, descendants } from "../test/ray-cluster.ts";
 
 /** A server in a process of its own. */
@@ -103,13 +103,4 @@ export async function startAtPort({
     for (const pid of programs) process.kill(pid, name);
   };
   return { baseUrl, stop, pause: () => signal("SIGSTOP"), resume: () => signal("SIGCONT") };
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
 }

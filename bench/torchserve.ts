@@ -1,10 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { freePort } from "../test/free-ports.ts";
 import { findTorchPython } from "../test/integration/torch-python.ts";
 import { findPeer } from "./peers.ts";
 import { runSluice } from "./program.ts";
-import { freePort, type ServerProcess, startAtPort } from "./server.ts";
+import { type ServerProcess, startAtPort } from "./server.ts";
 import { type BenchSetting, dataDirectory } from "./setting.ts";
 
 const workers = 2;

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { missingS3Server } from "./s3-server.ts";
 
 /** A backend whose client a program stands in for: `test/fakes/cloud-program.ts`. */
 export type Cloud = "sky" | "code-engine";
@@ -13,6 +14,14 @@ export const clouds = Object.keys(clients) as Cloud[];
 /** One cloud, or all of them in `npm run test:long`, for tests of what is the same for all. */
 export const cloudOrAll = (cloud: Cloud): Cloud[] =>
   process.env.TEST_SLUICE_CLOUDS === "all" ? clouds : [cloud];
+
+/** Skips a test of clouds where their stand-ins cannot work. */
+export function skipWithoutClouds(context: {
+  skip(condition: boolean, note?: string): void;
+}): void {
+  context.skip(missingS3Server !== undefined, missingS3Server);
+  context.skip(process.platform !== "linux", "the stand-in starts workers by setsid of Linux");
+}
 
 /** A machine that a cloud was asked for. */
 interface StartedMachine {

@@ -13,11 +13,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { createServer, request, type Server } from "node:https";
-import { type AddressInfo, createServer as createSocket } from "node:net";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { type KubernetesProgram, kubernetesProgram } from "../scripts/kubernetes.ts";
+import { freePorts } from "./free-ports.ts";
 import { sluiceProgram } from "./sluice-program.ts";
 
 /** What is read of a pod. */
@@ -414,12 +415,4 @@ function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   } catch {
     // It is gone.
   }
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createSocket().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => once(server.close(), "close")));
-  return ports;
 }

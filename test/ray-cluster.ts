@@ -2,10 +2,11 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { request } from "node:http";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { findRay } from "../scripts/ray.ts";
 import { killQuietly } from "./chaos/sluice-process.ts";
+import { freePorts } from "./free-ports.ts";
 import { writeScheduledJob } from "./scheduled-job.ts";
 
 /** Why the tests with Ray cannot run here; undefined if they can. */
@@ -306,15 +307,6 @@ function get(url: string): Promise<string> {
     asked.on("timeout", () => asked.destroy(new Error("no answer")));
     asked.end();
   });
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  for (const server of servers) server.close();
-  await Promise.all(servers.map((server) => once(server, "close")));
-  return ports;
 }
 
 async function isListening(port: number, host: string): Promise<boolean> {

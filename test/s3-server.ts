@@ -1,13 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findVersitygw } from "../scripts/versitygw.ts";
 import type { StorageContext } from "../src/data/storage/open.ts";
 import { systemClock } from "../src/foundation/clock.ts";
 import { systemRandom } from "../src/foundation/random.ts";
+import { freePort } from "./free-ports.ts";
 
 /** Why the tests of object stores cannot run here; undefined where they can. */
 export const missingS3Server: string | undefined = findVersitygw().missing;
@@ -104,15 +105,6 @@ export class S3Server {
     await this.kill();
     rmSync(this.#root, { recursive: true, force: true });
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 async function isListening(port: number): Promise<boolean> {

@@ -1,10 +1,10 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { missingSlurm } from "../scripts/slurm.ts";
+import { freePorts } from "./free-ports.ts";
 import { writeScheduledJob } from "./scheduled-job.ts";
 
 /** Why the tests with Slurm cannot run here; undefined if they can. */
@@ -162,15 +162,6 @@ function configText(
     `PartitionName=main Nodes=${nodes.join(",")} Default=YES MaxTime=INFINITE State=UP`,
     "",
   ].join("\n");
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  for (const server of servers) server.close();
-  await Promise.all(servers.map((server) => once(server, "close")));
-  return ports;
 }
 
 /** A file of a process; empty where it is gone. */

@@ -2,7 +2,14 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
-import { type Cloud, clients, cloudClient, cloudOrAll, clouds } from "../cloud-client.ts";
+import {
+  type Cloud,
+  clients,
+  cloudClient,
+  cloudOrAll,
+  clouds,
+  skipWithoutClouds,
+} from "../cloud-client.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
@@ -69,14 +76,8 @@ const until = async (holds: () => boolean | Promise<boolean>) => {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 100));
 };
 
-/** What each test needs. */
-const needs = (context: { skip(condition: boolean, note?: string): void }) => {
-  context.skip(missingS3Server !== undefined, missingS3Server);
-  context.skip(process.platform !== "linux", "the stand-in starts workers by setsid of Linux");
-};
-
 describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
-  beforeEach(needs);
+  beforeEach(skipWithoutClouds);
 
   it("runs a job: each row once, and all that tell of it agree", async () => {
     const me = person(cloud, 40);
@@ -175,7 +176,7 @@ describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
 });
 
 describe("a backend of a cloud", () => {
-  beforeEach(needs);
+  beforeEach(skipWithoutClouds);
 
   it.each(cloudOrAll("code-engine"))(
     "goes on after --detach, shows itself to attach, and seals itself: %s",

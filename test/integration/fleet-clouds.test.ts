@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { stillRunning } from "../chaos/sluice-process.ts";
-import { type Cloud, cloudClient, cloudOrAll, clouds } from "../cloud-client.ts";
+import { type Cloud, cloudClient, cloudOrAll, clouds, skipWithoutClouds } from "../cloud-client.ts";
 import { FleetCalls } from "../fleet-calls.ts";
 import { until } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
@@ -61,14 +61,8 @@ function person(cloud: Cloud) {
 
 const shell = (text: string) => ["--command", "sh", "--command", "-c", "--arg", text];
 
-/** What each test needs. */
-const needs = (context: { skip(condition: boolean, note?: string): void }) => {
-  context.skip(missingS3Server !== undefined, missingS3Server);
-  context.skip(process.platform !== "linux", "the stand-in starts workers by setsid of Linux");
-};
-
 describe.each(clouds)("a fleet on %s, by a stand-in", (cloud) => {
-  beforeEach(needs);
+  beforeEach(skipWithoutClouds);
 
   it("is the same fleet: tables, stores, variables, tries, and further tasks", async () => {
     const { calls, create, stored, folder, machines } = person(cloud);
@@ -153,7 +147,7 @@ describe.each(clouds)("a fleet on %s, by a stand-in", (cloud) => {
 });
 
 describe("a fleet on a cloud", () => {
-  beforeEach(needs);
+  beforeEach(skipWithoutClouds);
 
   it.each(cloudOrAll("code-engine"))(
     "is canceled there, hard and softly: no program and no machine is left: %s",

@@ -1,13 +1,12 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import OpenAI, { toFile } from "openai";
 import { Agent } from "undici";
 import { expect, it, onTestFinished } from "vitest";
 import { sha256Hex } from "../../src/foundation/hashing.ts";
+import { freePort } from "../free-ports.ts";
 import { blocksOf } from "../meta/markdown.ts";
 import { root } from "../meta/source-tree.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
@@ -21,15 +20,6 @@ function missingNginx(): string | undefined {
     return "nginx is not installed: apt-get install nginx-light";
   if (spawnSync("openssl", ["version"]).error) return "openssl is not installed";
   return undefined;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 /**

@@ -1,24 +1,16 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import OpenAI from "openai";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { findOtelCollector } from "../../scripts/otel-collector.ts";
+import { freePort } from "../free-ports.ts";
 import { serveFolder, startServe } from "../integration/served.ts";
 import { fake } from "../integration/served-batches.ts";
 import { type ExportedSpan, spansOf } from "../otlp-collector.ts";
 
 const collector = findOtelCollector();
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** Starts the collector; it writes what it has understood to a file. */
 async function startReal(folder: string) {
