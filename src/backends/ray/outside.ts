@@ -222,7 +222,8 @@ class OutsideCall {
     const storage = this.#storage();
     const plan = await readPlan(storage);
     const { clock } = dependencies;
-    const follower = new RunFollower({ storage, plan, clock, hasCoordinators: true, onEvent });
+    const facts = { storage, plan, clock, tasks: [], hasCoordinators: true, onEvent };
+    const follower = new RunFollower(facts);
     const end = await follower.end([], new SluiceError("RUN_DETACHED"));
     const context = runContext(this.#location, plan, dependencies, "", storage);
     const places = placesOf(this.#location, plan.generation);

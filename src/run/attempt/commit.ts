@@ -42,6 +42,12 @@ export interface AttemptCounts {
   errors: ErrorCounts;
 }
 
+/** What progress shows of a committed task. */
+export function doneIn({ rows, cut, usage, errors }: AttemptCounts) {
+  const done = rows.answered + rows.filtered + rows.failed;
+  return { done, failed: rows.failed, usage, errors, ...(cut && { cut }) };
+}
+
 /** The one record that makes an attempt's output the task's output. */
 export interface Commit extends AttemptCounts {
   task: number;

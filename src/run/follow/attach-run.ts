@@ -50,10 +50,11 @@ export async function attachRun(
   const context = runContext(location, plan, dependencies, "", storage);
   const pending = await pendingTasks(context, await committedTasks(storage, plan));
   const places = placesOf(location, plan.generation);
-  const follower = new RunFollower({ storage, plan, clock, hasCoordinators: true, onEvent });
+  const { tasks } = pending;
+  const follower = new RunFollower({ storage, plan, clock, tasks, hasCoordinators: true, onEvent });
   const cancels = await countCancels(storage);
   const ended = async (error?: SluiceError) => ({
-    ...(await follower.end(pending.tasks, error)),
+    ...(await follower.end(tasks, error)),
     runTimeSec: (clock.monotonic() - startMs) / 1000,
   });
   const resultOf = async (manifest: Manifest, wasSealed: boolean): Promise<RunResult> => {
@@ -75,7 +76,7 @@ export async function attachRun(
     await follower.read();
     const sealed = await sealOf(context);
     if (sealed) {
-      await follower.readEnds(pending.tasks.length, signal);
+      await follower.readEnds();
       const { total, failed } = sealed.rows;
       onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });
       return await resultOf(sealed, false);

@@ -38,12 +38,20 @@ export interface Placement {
 export async function followTasks(run: BackendRun, placement: Placement): Promise<DispatchEnd> {
   const { storage, plan, clock } = run.context;
   const onEvent: BackendRun["onEvent"] = (event) => run.onEvent(event, true);
-  const follower = new RunFollower({ storage, plan, clock, hasCoordinators: false, onEvent });
-  let open: readonly number[] = run.tasks;
+  const { tasks } = run;
+  const follower = new RunFollower({
+    storage,
+    plan,
+    clock,
+    tasks,
+    hasCoordinators: false,
+    onEvent,
+  });
+  let open: readonly number[] = tasks;
   const look = async () => {
     await follower.read();
     const committed = await committedTasks(storage, plan);
-    open = run.tasks.filter((task) => !committed.has(task));
+    open = tasks.filter((task) => !committed.has(task));
   };
   const hasLeft = async () => {
     await follower.read();
@@ -64,7 +72,7 @@ export async function followTasks(run: BackendRun, placement: Placement): Promis
       return open.length === 0 || (lost ?? false);
     });
     if (cause?.code === "RUN_CANCELED") throw cause;
-    if (cause === undefined) await follower.readEnds(run.tasks.length, run.signal);
+    if (cause === undefined) await follower.readEnds();
     await look();
     return await follower.end(open, cause);
   } catch (thrown) {

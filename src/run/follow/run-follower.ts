@@ -1,12 +1,14 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import { type Clock, sleep } from "../../foundation/clock.ts";
+import type { Clock } from "../../foundation/clock.ts";
 import type { ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { addUsage, noUsage, usageSince } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
+import { doneIn } from "../attempt/commit.ts";
 import { GrowingLines } from "../directory/growing-lines.ts";
 import { eventLogPath, eventPrefix } from "../directory/layout.ts";
 import type { DispatchEnd } from "../dispatch/dispatch.ts";
 import type { Plan } from "../plan/plan.ts";
+import { committedTasks, readCommits } from "../seal/commits.ts";
 import { parsedEvent } from "../status/event-trace.ts";
 import type { RunEvent } from "../status/events.ts";
 import { JournaledRows } from "../status/journaled-rows.ts";
@@ -20,10 +22,6 @@ import {
 /** A writer reports every 5 s. A silent one is shown as gone, until it reports again. */
 const maxWriterSilenceMs = 4 * limits.runProgressIntervalMs;
 
-/** Looks for the last events after the last commit. */
-const maxLateLooks = 10;
-const lateLookMs = 200;
-
 const coordinatorName = /^\d{6,8}$/;
 
 type Started = RunEvent & { type: "worker-start" };
@@ -32,6 +30,8 @@ export interface FollowOptions {
   storage: Storage;
   plan: Plan;
   clock: Clock;
+  /** The tasks of this call: those that had no commit when it began. Each ends once. */
+  tasks: Iterable<number>;
   /** Also follows coordinators: for a process that is none itself. */
   hasCoordinators: boolean;
   /** Called with the events of this call, as if the writers were workers of this process. */
@@ -40,17 +40,21 @@ export interface FollowOptions {
 
 /**
  * Follows a run by the event files of its writers, on whichever machines. What they wrote before
- * the first reading is known and not counted: the counts are those of this call.
+ * the first reading is known and not counted, but for ends of this call's tasks: the counts are
+ * those of this call.
  *
  * @example
- * const follower = new RunFollower({ storage, plan, clock, hasCoordinators: true, onEvent });
+ * const follower = new RunFollower({ storage, plan, clock, tasks, hasCoordinators: true, onEvent });
  * while (!isOver) await follower.read();
- * return await follower.end();
+ * await follower.readEnds();
+ * return await follower.end(tasks);
  */
 export class RunFollower {
   readonly #options: FollowOptions;
   readonly #writers = new Map<string, FollowedWriter>();
   readonly #notices = new Set<string>();
+  /** The tasks of this call that did not end. */
+  readonly #open: Set<number>;
   #state: ProgressState;
   #isFirst = true;
   /** Why writers stopped in this call, in the order in which they said so. */
@@ -58,6 +62,7 @@ export class RunFollower {
 
   constructor(options: FollowOptions) {
     this.#options = options;
+    this.#open = new Set(options.tasks);
     this.#state = initialProgress(options.clock.monotonic());
   }
 
@@ -79,7 +84,7 @@ export class RunFollower {
       for await (const event of writer.fresh()) {
         const isOurs =
           writer.run?.runId === plan.runId && writer.run.generation === plan.generation;
-        if (isOurs && !this.#isFirst) this.#hear(writer, event);
+        if (isOurs && (!this.#isFirst || isEnd(event))) this.#hear(writer, event);
         writer.note(event, clock.monotonic());
       }
       this.#noteSilence(writer);
@@ -88,17 +93,17 @@ export class RunFollower {
   }
 
   /**
-   * Passes on the last events, once all tasks are committed: a worker writes the end of a task
-   * after its commit. One that was killed in between writes none, so the wait is short.
-   *
-   * @param tasks of this call.
-   * @throws the signal's reason.
+   * Passes on the last events of tasks that are committed. A worker writes the end of a task after
+   * its commit, and one that was killed in between writes none: the commits say what is missing.
    */
-  async readEnds(tasks: number, signal: AbortSignal): Promise<void> {
+  async readEnds(): Promise<void> {
     await this.read();
-    for (let look = 0; look < maxLateLooks && this.#state.ended.tasks < tasks; look++) {
-      await sleep(this.#options.clock, lateLookMs, signal);
-      await this.read();
+    const { storage, plan } = this.#options;
+    const committed = await committedTasks(storage, plan);
+    const silent = [...this.#open].filter((task) => committed.has(task));
+    for await (const commit of readCommits(storage, plan, silent)) {
+      const { task, worker } = commit;
+      this.#pass({ type: "task-end", task, worker, outcome: "committed", ...doneIn(commit) });
     }
   }
 
@@ -131,7 +136,7 @@ export class RunFollower {
   }
 
   #hear(writer: FollowedWriter, event: RunEvent): void {
-    if (!writer.isShown) this.#show(writer);
+    if (!writer.isShown && !this.#isFirst) this.#show(writer);
     switch (event.type) {
       case "worker-start":
       case "worker-end":
@@ -170,9 +175,18 @@ export class RunFollower {
 
   #pass(event: RunEvent): void {
     const { clock, onEvent } = this.#options;
+    // Several workers may have the same task: it counts once.
+    if ("task" in event && !this.#open.has(event.task)) return;
+    if (isEnd(event)) this.#open.delete(event.task);
     this.#state = reduceProgress(this.#state, event, clock.monotonic());
     onEvent(event);
   }
+}
+
+/** True for the last event of a task: it is committed. */
+function isEnd(event: RunEvent): event is RunEvent & { type: "task-end" } {
+  if (event.type !== "task-end") return false;
+  return event.outcome === "committed" || event.outcome === "already-committed";
 }
 
 /** One file of events. */

@@ -7,7 +7,7 @@ import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { TaskAttempt, type UpcomingRows } from "../attempt/attempt.ts";
-import type { Commit } from "../attempt/commit.ts";
+import { type Commit, doneIn } from "../attempt/commit.ts";
 import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
 import { Executor } from "../execute/executor.ts";
@@ -215,11 +215,9 @@ export class Worker {
     }
   }
 
-  #alreadyCommitted(task: number, { rows, usage, errors }: Commit): void {
+  #alreadyCommitted(task: number, commit: Commit): void {
     this.#open.delete(task);
-    const done = rows.answered + rows.filtered + rows.failed;
-    const counts = { done, failed: rows.failed, usage, errors };
-    this.#send({ type: "task-end", task, outcome: "already-committed", ...counts });
+    this.#send({ type: "task-end", task, outcome: "already-committed", ...doneIn(commit) });
   }
 
   #finish(attempt: TaskAttempt, closed: Promise<void>): void {

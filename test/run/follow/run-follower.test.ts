@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { noUsage } from "../../../src/foundation/inference.ts";
+import { type Commit, createCommit } from "../../../src/run/attempt/commit.ts";
 import { eventLogPath } from "../../../src/run/directory/layout.ts";
 import { RunFollower } from "../../../src/run/follow/run-follower.ts";
 import type { Plan } from "../../../src/run/plan/plan.ts";
@@ -29,13 +30,16 @@ const progress = (done: number) => {
 const notice = (message: string) => ({ type: "notice", message });
 
 /** A follower, and writers whose events it reads. */
-function followed(hasCoordinators = false) {
+function followed({ hasCoordinators = false, tasks = [0, 1, 2] } = {}) {
   const storage = memoryStorage();
   const clock = virtualClock();
   const heard: RunEvent[] = [];
   const onEvent = (event: RunEvent) => void heard.push(event);
-  const follower = new RunFollower({ storage, plan, clock, hasCoordinators, onEvent });
+  const follower = new RunFollower({
+    ...{ storage, plan, clock, tasks, hasCoordinators, onEvent },
+  });
   return {
+    storage,
     clock,
     follower,
     async write(writer: string, ...events: object[]) {
@@ -83,7 +87,7 @@ describe("RunFollower", () => {
   });
 
   it("counts only what happens from its first reading on", async () => {
-    const { follower, write, read } = followed();
+    const { follower, write, read } = followed({ tasks: [1, 2] });
     await write("aaaaaaaaaaaaaaa", begin(), worker, start(0), end(0), start(1), progress(14));
     // A writer of an earlier call, which died.
     await write("bbbbbbbbbbbbbbb", begin(), { ...worker, worker: "v" }, start(5));
@@ -101,17 +105,38 @@ describe("RunFollower", () => {
     });
   });
 
-  it("waits for the ends of tasks that are written late, and for none for ever", async () => {
-    const { clock, follower, write, read } = followed();
+  it("counts a task that ended after the call looked and before the first reading", async () => {
+    const { follower, write, read } = followed({ tasks: [1, 2] });
+    await write("aaaaaaaaaaaaaaa", begin(), worker, start(0), end(0), start(1), end(1), start(2));
+    expect(await read()).toEqual(["end 1 committed"]);
+    await write("aaaaaaaaaaaaaaa", end(2));
+    expect(await read()).toEqual(["worker-start", "start 2 0", "end 2 committed"]);
+    expect(await follower.end([])).toMatchObject({ committed: 2, generatedTokens: 20 });
+  });
+
+  it("counts a task of two workers once", async () => {
+    const { follower, write, read } = followed();
+    await read();
+    await write("aaaaaaaaaaaaaaa", begin(), worker, start(0));
+    await write("bbbbbbbbbbbbbbb", begin(), worker, start(0));
+    await read();
+    await write("bbbbbbbbbbbbbbb", end(0));
+    await write("aaaaaaaaaaaaaaa", progress(9), end(0, "already-committed"));
+    expect(await read()).toEqual(["progress 0 9", "end 0 already-committed"]);
+    expect(await follower.end([])).toMatchObject({ committed: 1, generatedTokens: 10 });
+  });
+
+  it("learns of commits what a killed worker did not tell", async () => {
+    const { storage, follower, write, read } = followed();
     await read();
     await write("aaaaaaaaaaaaaaa", begin(), worker, start(0), end(0), start(1));
-    const never = new AbortController().signal;
-    const late = sleep(clock, 500).then(() => write("aaaaaaaaaaaaaaa", end(1)));
-    await clock.run(Promise.all([late, follower.readEnds(2, never)]));
-    expect(await follower.end([])).toMatchObject({ committed: 2 });
-    const beganMs = clock.monotonic();
-    await clock.run(follower.readEnds(3, never));
-    expect(clock.monotonic() - beganMs).toBe(2000);
+    const rows = { total: 10, answered: 7, filtered: 1, failed: 2, results: 7 };
+    const facts = { task: 1, run: "r", generation: 1, attempt: "a", worker: "w" };
+    const commit = { ...facts, rows, usage: usage(30), errors: {} } as Commit;
+    await createCommit(storage, plan, commit);
+    await follower.readEnds();
+    expect(await read()).toEqual([]);
+    expect(await follower.end([])).toMatchObject({ committed: 2, generatedTokens: 40 });
   });
 
   it("takes a silent writer for gone, until it is heard again", async () => {
@@ -139,7 +164,7 @@ describe("RunFollower", () => {
 
   it("leaves out other runs, and coordinators unless it is asked for them", async () => {
     for (const hasCoordinators of [false, true]) {
-      const { follower, write, read } = followed(hasCoordinators);
+      const { follower, write, read } = followed({ hasCoordinators });
       await read();
       await write("aaaaaaaaaaaaaaa", begin("other"), worker, start(0));
       const stop = { type: "run-stop", error: { code: "STORE_FULL", message: "full" } };
