@@ -21,8 +21,8 @@ type Server = Pick<PausableServer, "baseUrl" | "stop"> & Partial<PausableServer>
 
 /**
  * Streams of the embedded model that arrive as in published traces, whatever the servers do: the
- * time to the first token beside llama-server and vLLM, each with the same arrivals, prompts and
- * token counts. All are loaded at once, and each is asked alone, once. Empty without traces.
+ * time to the first token of engine `llama` beside engine `openvino`, llama-server and vLLM, each
+ * with the same arrivals, prompts and token counts. All are loaded at once, and each is asked alone, once. Empty without traces.
  */
 export async function benchServeArrivals(setting: BenchSetting): Promise<BenchResult[]> {
   const files = await findLlamaFiles();
@@ -33,11 +33,8 @@ export async function benchServeArrivals(setting: BenchSetting): Promise<BenchRe
   }
   const servers: Record<string, Server> = {};
   try {
-    servers.sluice = await startSluice(
-      setting,
-      { models: { bench: { engine: "llama", name: files.modelPath } } },
-      { SLUICE_HOME: engineContext.homeDirectory },
-    );
+    servers.sluice = await startEngine(setting, "llama", files.modelPath);
+    servers["sluice with openvino"] = await startEngine(setting, "openvino", files.modelPath);
     Object.assign(servers, await startPeers(files.modelPath));
     const results: BenchResult[] = [];
     for (const trace of traces) results.push(...(await replay(setting, trace, servers)));
@@ -45,6 +42,14 @@ export async function benchServeArrivals(setting: BenchSetting): Promise<BenchRe
   } finally {
     await Promise.all(Object.values(servers).map((server) => server.stop()));
   }
+}
+
+function startEngine(setting: BenchSetting, engine: string, name: string): Promise<Server> {
+  return startSluice(
+    setting,
+    { models: { bench: { engine, name } }, dataDirectory: `arrivals-${engine}` },
+    { SLUICE_HOME: engineContext.homeDirectory },
+  );
 }
 
 async function startPeers(modelPath: string): Promise<Record<string, Server>> {
