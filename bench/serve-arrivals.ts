@@ -22,7 +22,8 @@ type Server = Pick<PausableServer, "baseUrl" | "stop"> & Partial<PausableServer>
 /**
  * Streams of the embedded model that arrive as in published traces, whatever the servers do: the
  * time to the first token of engine `llama` beside engine `openvino`, llama-server and vLLM, each
- * with the same arrivals, prompts and token counts. All are loaded at once, and each is asked alone, once. Empty without traces.
+ * with the same arrivals, prompts and token counts. All are loaded at once, and each is asked
+ * alone, once. Empty without traces.
  */
 export async function benchServeArrivals(setting: BenchSetting): Promise<BenchResult[]> {
   const files = await findLlamaFiles();

@@ -4,8 +4,9 @@ import type { Scheduler, ShareState, ShareWork } from "../../src/backends/joinin
 import { sleep } from "../../src/foundation/clock.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
 import { limits } from "../../src/foundation/limits.ts";
+import { type Commit, createCommit, noCounts } from "../../src/run/attempt/commit.ts";
 import { countCancels, requestCancel } from "../../src/run/coordinate/coordinator.ts";
-import { commitPath, eventLogPath } from "../../src/run/directory/layout.ts";
+import { eventLogPath } from "../../src/run/directory/layout.ts";
 import type { BackendRun } from "../../src/run/dispatch/backend.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import { readSubmissions } from "../../src/run/submissions.ts";
@@ -78,8 +79,10 @@ async function running(more: Partial<BackendRun> = {}, isBroken: () => boolean =
       ...more,
     });
   const commit = async (...tasks: number[]) => {
-    for (const task of tasks)
-      await storage.createIfAbsent(commitPath(task, plan), Buffer.from("{}"));
+    const { runId: run, generation } = plan;
+    for (const task of tasks) {
+      await createCommit(storage, plan, { ...noCounts, task, run, generation } as Commit);
+    }
   };
   /** Adds to the events of a worker, as it would. */
   const write = async (event: object) => {

@@ -44,7 +44,7 @@ export interface FollowOptions {
  * those of this call.
  *
  * @example
- * const follower = new RunFollower({ storage, plan, clock, tasks, hasCoordinators: true, onEvent });
+ * const follower = new RunFollower({ storage, plan, clock, tasks, hasCoordinators, onEvent });
  * while (!isOver) await follower.read();
  * await follower.readEnds();
  * return await follower.end(tasks);
