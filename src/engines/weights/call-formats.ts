@@ -165,13 +165,15 @@ export class CallReader {
     return known;
   }
 
-  /** The rest of the text, and all calls. */
+  /** The rest of the text, and all calls that are whole. */
   end(): { text: string; calls: readonly WrittenCall[] } {
     const held = this.#held;
     this.#held = "";
-    let rest = held;
-    if (this.#opened !== undefined) rest = this.#take(held) ? "" : this.#opened + held;
-    return { text: this.#calls.length > 0 && rest.trim() === "" ? "" : rest, calls: this.#calls };
+    const wasOpened = this.#opened !== undefined;
+    const rest = wasOpened && this.#take(held) ? "" : (this.#opened ?? "") + held;
+    // A further call that was cut off is neither: whoever reads the answer carries out the others.
+    const isLost = wasOpened || rest.trim() === "";
+    return { text: this.#calls.length > 0 && isLost ? "" : rest, calls: this.#calls };
   }
 
   #readText(): string {

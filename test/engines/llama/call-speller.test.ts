@@ -226,6 +226,12 @@ describe.each(variants)("an answer with calls of %s, control tokens: %s", (famil
 });
 
 describe("CallSpeller", () => {
+  it("leaves out a further call that is cut off", () => {
+    const asked = begun("hermes", { isForced: true, maxNewTokens: 111 });
+    const { text: said, toolCalls, finishReason } = decode(asked, noise(2_146_435_043));
+    expect([said, toolCalls?.length, finishReason]).toEqual(["", 1, "length"]);
+  });
+
   it("does not let one token lead from the opening text into what is no call", () => {
     // `>` is a token of its own here, so the last one of these holds more than the opening text.
     const { decoding, tokenize, vocabulary } = begun("hermes", { extra: ['>"x'] });
