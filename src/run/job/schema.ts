@@ -133,6 +133,11 @@ const output = z.strictObject({
     .string()
     .optional()
     .describe("With `openai-batch`: the file for failed rows, instead of the results"),
+  modelName: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("With `openai-batch`: the model's name in the responses; default: model.name"),
 });
 
 type Output = z.output<typeof output>;
@@ -204,7 +209,8 @@ const prices = z.strictObject({
     .describe("With model.via batch: the share of these prices that batches cost; default 0.5"),
 });
 
-const workers = z.strictObject({
+/** Keys of `workers` in a job. */
+export const workersOptions = z.strictObject({
   max: atLeastOne
     .optional()
     .describe("Number of worker processes; default: from cores, GPUs and engine"),
@@ -402,7 +408,11 @@ const plainJob = z.strictObject({
       .superRefine(checkOutput)
       .prefault({}),
   ),
-  workers: setting("operation", "How many workers, and what each needs", workers.prefault({})),
+  workers: setting(
+    "operation",
+    "How many workers, and what each needs",
+    workersOptions.prefault({}),
+  ),
   retries: setting(
     "operation",
     "How often a request is tried",
