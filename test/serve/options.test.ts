@@ -17,6 +17,29 @@ describe("limits of a server", () => {
   });
 });
 
+describe("where batches are answered", () => {
+  const issuesOf = (batches: object) => {
+    const { error } = serveSchema.safeParse({ models: {}, batches });
+    return error?.issues.map(({ path, message }) => [path.join("."), message]) ?? [];
+  };
+
+  it("is this server, or a cluster with the keys of a job", () => {
+    expect(serveSchema.parse({ models: {} }).batches).toEqual({ backend: "local" });
+    const ray = { address: "head:6379", shared: true };
+    expect(issuesOf({ backend: "ray", ray, workers: { max: 4, cpu: 2 } })).toEqual([]);
+  });
+
+  it.each<[string, object, RegExp]>([
+    ["batches.ray", { ray: {} }, /goes with backend: ray/],
+    ["batches.workers", { workers: { max: 2 } }, /goes with backend: ray/],
+    ["batches.workers.min", { backend: "ray", workers: { min: 3, max: 2 } }, /above workers.max/],
+    ["batches.ray.address", { backend: "ray", ray: { address: "ray://head" } }, /HOST:PORT/],
+    ["batches.backend", { backend: "slurm" }, /"local"\|"ray"/],
+  ])("has its faults named: %s", (key, batches, message) => {
+    expect(issuesOf(batches)).toEqual([[key, expect.stringMatching(message)]]);
+  });
+});
+
 describe("a model that is served", () => {
   it("answers a request alone soon, unless its file wants exact answers", () => {
     const { models } = serveSchema.parse({
