@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { describeEngine } from "../../src/engines/registry.ts";
 import { serveSchema } from "../../src/serve/options.ts";
+import { startServer } from "../../src/serve/server.ts";
 import { root } from "../meta/source-tree.ts";
 
 describe("limits of a server", () => {
@@ -37,6 +38,14 @@ describe("where batches are answered", () => {
     ["batches.backend", { backend: "slurm" }, /"local"\|"ray"/],
   ])("has its faults named: %s", (key, batches, message) => {
     expect(issuesOf(batches)).toEqual([[key, expect.stringMatching(message)]]);
+  });
+
+  it("is no cluster beyond a dashboard: the server would outlive no coordinator there", async () => {
+    const options = serveSchema.parse({ models: {}, batches: { backend: "ray" } });
+    const environment = { RAY_ADDRESS: "http://head:8265" };
+    await expect(startServer(options, { environment } as never)).rejects.toMatchObject({
+      ...{ code: "JOB_INVALID", place: { field: "batches.ray.address" } },
+    });
   });
 });
 
