@@ -4,8 +4,8 @@ import { atLeastOne, oneLine } from "../foundation/setting.ts";
 import { backendProblems } from "../run/job/backend-problems.ts";
 import { generationOptions } from "../run/job/generation-schema.ts";
 import { rayOptions } from "../run/job/ray-schema.ts";
-import { workersOptions } from "../run/job/schema.ts";
 import { modelFromName } from "../run/job/value-text.ts";
+import { workersOptions } from "../run/job/workers-schema.ts";
 import { workerOptions } from "./torchserve/archive-options.ts";
 
 const milliseconds = z.int().min(0).max(86_400_000);

@@ -40,7 +40,7 @@ describe("where batches are answered", () => {
     expect(issuesOf(batches)).toEqual([[key, expect.stringMatching(message)]]);
   });
 
-  it("is no cluster beyond a dashboard: the server would outlive no coordinator there", async () => {
+  it("is no cluster beyond a dashboard, where coordinators would outlive the server", async () => {
     const options = serveSchema.parse({ models: {}, batches: { backend: "ray" } });
     const environment = { RAY_ADDRESS: "http://head:8265" };
     await expect(startServer(options, { environment } as never)).rejects.toMatchObject({

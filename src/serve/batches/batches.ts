@@ -60,7 +60,7 @@ const lastAnswersMs = 250;
 /** How old the counts of a batch in progress may be. */
 const countsAgeMs = 1000;
 
-/** The batches of a server: each is a run whose rows the server answers, or copies of its models. */
+/** The batches of a server: each is a run. Its models answer the rows, or copies of them do. */
 export class Batches {
   readonly #context: BatchesContext;
   readonly #batches = new Map<string, Batch>();
