@@ -230,12 +230,12 @@ describe("batches of a server, on the cluster", () => {
   beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
 
   /** A folder for servers, one after another, whose model answers slowly on one worker. */
-  function batchFolder() {
+  function batchFolder(cpu = 1) {
     const folder = serveFolder();
     const ray = { address: cluster.address, python: rayPython, shared: true };
     const options = {
       models: fake({ capacity: 4, latencyMs: 100 }),
-      batches: { backend: "ray" as const, ray, workers: { max: 1, cpu: 1 } },
+      batches: { backend: "ray" as const, ray, workers: { max: 1, cpu } },
     };
     return {
       folder,
@@ -306,6 +306,24 @@ describe("batches of a server, on the cluster", () => {
     );
     const codes = errors.map(({ response, error }) => `${response} ${error?.code}`);
     expect(new Set(codes)).toEqual(new Set(["null batch_cancelled"]));
+    await verified(folder, batch);
+  });
+
+  it("wait for room there, of which the server's log tells, and can be cancelled", async () => {
+    const { folder, serve } = batchFolder(99);
+    const server = await serve();
+    const client = clientOf(server);
+    const { id } = await begun(client, requests(3));
+    const hasNoRoom = () => server.log().includes(`${id}: 1 worker is asked for`);
+    await until(hasNoRoom, "a notice that no node has room");
+    expect(await client.batches.retrieve(id)).toMatchObject({ status: "in_progress" });
+    await client.batches.cancel(id);
+    const batch = await untilBatch(client, id, isOver);
+    expect(batch).toMatchObject({
+      status: "cancelled",
+      request_counts: { completed: 0, failed: 3 },
+    });
+    expect(idsOf(await linesOf(client, batch.error_file_id))).toEqual(idsOf(requests(3)));
     await verified(folder, batch);
   });
 });

@@ -1,4 +1,4 @@
-import { type RunParts, runWith } from "../../api/run.ts";
+import { type RunOptions, type RunParts, runWith } from "../../api/run.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
@@ -6,7 +6,7 @@ import { samplingTemperature } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { JobInput } from "../../run/job/schema.ts";
-import type { RunSummary } from "../../run/status/events.ts";
+import type { RunEvent, RunSummary } from "../../run/status/events.ts";
 import type { BatchOptions } from "../options.ts";
 import { type Batch, batchPaths } from "./batch.ts";
 
@@ -74,7 +74,7 @@ async function runCopied(
   options: BatchRunOptions,
 ): Promise<RunSummary> {
   const { stopped } = batch;
-  const { signal, clock } = options;
+  const { signal, clock, logger } = options;
   const common = commonJob(batch, options);
   const name = batch.object.model ?? "";
   const job: JobInput = {
@@ -87,8 +87,12 @@ async function runCopied(
     // The cluster may have another address by now.
     const { ray, workers } = options.place.backend === "ray" ? options.place : place;
     const away: JobInput = { ...job, backend: "ray", ray, workers };
+    // Such as that no node has room.
+    const onEvent = (event: RunEvent) => {
+      if (event.type === "notice") logger.log("info", `${batch.id}: ${event.message}`);
+    };
     try {
-      return await carriedOut(away, options, AbortSignal.any([signal, stopped]));
+      return await carriedOut(away, { ...options, onEvent }, AbortSignal.any([signal, stopped]));
     } catch (error) {
       if (!stopped.aborted || signal.aborted) throw error;
     }
@@ -113,11 +117,12 @@ function commonJob(batch: Batch, { dataDirectory }: BatchRunOptions) {
 
 async function carriedOut(
   job: JobInput,
-  { environment, logger, tracing }: BatchRunOptions,
+  given: BatchRunOptions & Pick<RunOptions, "onEvent">,
   signal: AbortSignal,
   parts: RunParts = {},
 ): Promise<RunSummary> {
-  const options = { environment, install: false, logger, signal };
+  const { environment, logger, tracing, onEvent } = given;
+  const options = { environment, install: false, logger, signal, ...(onEvent && { onEvent }) };
   const { error, summary } = await runWith(job, options, { tracing, ...parts });
   if (error) throw error;
   return summary;
