@@ -75,25 +75,30 @@ export interface RunOptions {
  * console.log(summary.rows.answered, "of", summary.rows.total, "rows in", summary.output);
  */
 export async function run(job: JobInput | string, options: RunOptions = {}): Promise<RunResult> {
-  return runWith(job, options, []);
+  return runWith(job, options, {});
 }
 
 /** The tracing of a run, and the span to which it belongs. */
 export type RunTracing = Pick<RunDependencies, "telemetry" | "caller">;
 
-/**
- * The same for a job with functions of this program as stages: its only worker is then in this
- * process.
- */
+/** What a run gets of this very process. With functions or an engine, its only worker is here. */
+export interface RunParts {
+  /** Stages of the job. */
+  functions?: readonly unknown[];
+  /** Answers in the place of the job's engine, which is neither checked nor prepared. */
+  openEngine?: typeof openEngine;
+  tracing?: RunTracing | undefined;
+}
+
+/** The same with parts of this program. */
 export async function runWith(
   job: JobInput | string,
   options: RunOptions,
-  functions: readonly unknown[],
-  tracing?: RunTracing,
+  { tracing, ...parts }: RunParts,
 ): Promise<RunResult> {
   const { overwrite = false, fork = false, extend = false, logger = silentLogger } = options;
   const surroundings = surroundingsOf(options);
-  const backends = backendsFor(surroundings, logger, functions);
+  const backends = backendsFor(surroundings, logger, parts);
   return await withStart(options, surroundings, backends, async (optionsFor) => {
     // A worker starts while the job is read and planned: both take about as long.
     if (await isLocal(job, surroundings)) backends.of({ backend: "local" }).startAhead();
@@ -168,20 +173,29 @@ export function tellingLogger(logger: Logger, onEvent: RunOptions["onEvent"]): L
   };
 }
 
+/** The steps before a worker whose engine needs nothing of this machine. */
+const unprepared = {
+  check: async () => {},
+  prepare: async () => {},
+  workersFor: async () => ({ workers: 1, notices: [] }),
+};
+
 function backendsFor(
   surroundings: Surroundings,
   logger: Logger,
-  functions: readonly unknown[],
+  { functions = [], openEngine: open }: Omit<RunParts, "tracing">,
 ): OpenBackends {
   const context = backendContext(surroundings, logger);
-  if (functions.length === 0) return openBackends(context);
-  const inside = openInside(context, ({ store, env }) => {
+  if (functions.length === 0 && !open) return openBackends(context);
+  const opened = openInside(context, ({ store, env }) => {
     const own = { ...surroundings, environment: workerEnvironment(context.environment, env) };
     return {
       dependencies: runDependencies(own, logger, store),
       engineContext: { ...engineContext(own, logger), functions },
+      ...(open && { openEngine: open }),
     };
   });
+  const inside = open ? { ...opened, ...unprepared } : opened;
   return { of: () => inside, close: () => inside.close() };
 }
 

@@ -86,7 +86,7 @@ export async function runDataset(
   const { job: _, output: __, resources: ___, ...running } = others;
   const job = jobWith(segment, options, typedOutput);
   const anew = { ...running, onEvent, overwrite: isFresh };
-  const result = await runWith(job, anew, segment.functions);
+  const result = await runWith(job, anew, { functions: segment.functions });
   const exitCode = workshop.interimRuns.reduce(
     (code, run) => code || run.exitCode,
     result.exitCode,

@@ -147,7 +147,9 @@ export class Workshop {
     if (!hasStages) return () => inputLines(job, options);
     if (this.#keepsRuns) {
       const output = `${this.#storage.location}/${name}`;
-      const result = await runWith({ ...job, output }, options, segment.functions);
+      const result = await runWith({ ...job, output }, options, {
+        functions: segment.functions,
+      });
       if (result.error) throw result.error;
       this.#note(result, step.kind);
       return () => resultLines(output, dependenciesOf(options));

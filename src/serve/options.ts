@@ -1,8 +1,11 @@
 import { z } from "zod";
 import { modelOptions } from "../engines/model-options.ts";
 import { atLeastOne, oneLine } from "../foundation/setting.ts";
+import { backendProblems } from "../run/job/backend-problems.ts";
 import { generationOptions } from "../run/job/generation-schema.ts";
+import { rayOptions } from "../run/job/ray-schema.ts";
 import { modelFromName } from "../run/job/value-text.ts";
+import { workersOptions } from "../run/job/workers-schema.ts";
 import { workerOptions } from "./torchserve/archive-options.ts";
 
 const milliseconds = z.int().min(0).max(86_400_000);
@@ -86,6 +89,25 @@ const serveLimits = z.strictObject({
   drainTimeoutMs: milliseconds.default(30_000),
 });
 
+/** Where the rows of batches are answered. */
+const batches = z
+  .strictObject({
+    /** `local`: by the models of this server; `ray`: by workers with copies of them. */
+    backend: z.enum(["local", "ray"]).default("local"),
+    /** As in a job, as is `workers`. */
+    ray: rayOptions.optional(),
+    workers: workersOptions.optional(),
+  })
+  .superRefine(({ backend, ray, workers = {} }, context) => {
+    const problems = backendProblems({ backend, ray, workers, env: {} });
+    if (backend === "local" && Object.keys(workers).length > 0) {
+      problems.push(["workers", "it goes with backend: ray, and this is backend: local"]);
+    }
+    for (const [key, message] of problems) {
+      context.addIssue({ code: "custom", path: key.split("."), message });
+    }
+  });
+
 const seconds = z.int().min(1).max(86_400);
 
 /** Archives, and what TorchServe's wire needs beside the models. */
@@ -141,6 +163,7 @@ export const serveSchema = z.strictObject({
   /** Folder of uploaded files and batches. */
   dataDirectory: z.string().min(1).default("sluice-data"),
   /** A line for each request: method, path, status, caller, duration. */
+  batches: batches.prefault({}),
   accessLog: z.boolean().default(true),
   limits: serveLimits.prefault({}),
 });
@@ -151,6 +174,9 @@ export function serveKeysAt(path: readonly string[]): readonly string[] {
   const [first, ...deeper] = path;
   if (first === "limits" && deeper.length === 0) return Object.keys(serveLimits.shape);
   if (first === "archives" && deeper.length === 0) return Object.keys(archives.shape);
+  if (first === "batches" && deeper.length === 0) return Object.keys(batches.shape);
+  if (first === "batches" && deeper[0] === "ray") return Object.keys(rayOptions.shape);
+  if (first === "batches" && deeper[0] === "workers") return Object.keys(workersOptions.shape);
   if (first === "routes" && deeper.length === 1) return Object.keys(bodyRoute.shape);
   if (first === "tokens" && deeper.length === 1) return Object.keys(token.shape);
   if (first === "models" && deeper.length === 1) return Object.keys(servedModel.shape);
@@ -161,3 +187,4 @@ export type ServeInput = z.input<typeof serveSchema>;
 export type ServeOptions = z.output<typeof serveSchema>;
 export type ServeLimits = ServeOptions["limits"];
 export type ServedModelOptions = z.output<typeof servedModel>;
+export type BatchOptions = ServeOptions["batches"];

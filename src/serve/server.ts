@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { FastifyInstance } from "fastify";
+import { rayDashboard } from "../backends/context.ts";
 import type { OpenStorage } from "../data/storage/open.ts";
 import type { EngineContext } from "../engines/engine.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -79,6 +80,7 @@ const scopeOf: Readonly<Record<Kind, Scope>> = {
  */
 export async function startServer(options: ServeOptions, context: ServerContext): Promise<Server> {
   assertSafe(options);
+  assertJoins(options, context);
   const tls = options.tls && {
     certificate: await readFile(options.tls.certificate, "utf8"),
     key: await readFile(options.tls.key, "utf8"),
@@ -102,6 +104,16 @@ function assertSafe({ listen: addresses, tokens, insecure }: ServeOptions): void
       hint: "give tokens, listen on 127.0.0.1, or say --insecure",
     });
   }
+}
+
+/** A server that dies must take its coordinators along: they are not sent to a cluster. */
+function assertJoins({ batches: { backend, ray } }: ServeOptions, context: ServerContext): void {
+  const dashboard = backend === "ray" ? rayDashboard({ ray }, context.environment) : undefined;
+  if (dashboard === undefined) return;
+  throw new SluiceError("JOB_INVALID", `${dashboard} is the address of a dashboard`, {
+    field: "batches.ray.address",
+    hint: "run the server on a node of the cluster, and give HOST:PORT of the head, as head:6379",
+  });
 }
 
 class RunningServer implements Server {

@@ -8,6 +8,21 @@ import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 import { expectWhole } from "../scheduled-job.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
+import { serveFolder, startServe } from "./served.ts";
+import {
+  type Batch,
+  begun,
+  chat,
+  childrenOf,
+  clientOf,
+  fake,
+  idsOf,
+  isOver,
+  linesOf,
+  rows as requests,
+  until as untilBatch,
+  verified,
+} from "./served-batches.ts";
 
 let cluster: RayCluster;
 
@@ -208,5 +223,107 @@ describe("backend ray", () => {
     // As the hint says.
     expect(await me.call("run", "job.yaml")).toMatchObject({ code: 0 });
     await me.expectWhole();
+  });
+});
+
+describe("batches of a server, on the cluster", () => {
+  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+
+  /** A folder for servers, one after another, whose model answers slowly on one worker. */
+  function batchFolder(cpu = 1) {
+    const folder = serveFolder();
+    const ray = { address: cluster.address, python: rayPython, shared: true };
+    const options = {
+      models: fake({ capacity: 4, latencyMs: 100 }),
+      batches: { backend: "ray" as const, ray, workers: { max: 1, cpu } },
+    };
+    return {
+      folder,
+      serve: () => startServe(folder, options, { RAY_AUTH_MODE: "disabled" }),
+      /** Where the workers of a batch are. */
+      async places(id: string) {
+        const run = `sluice-data/batches/${id}/output.jsonl`;
+        const { stdout } = await runSluice(["status", run, "--json", "--workers"], folder);
+        return (JSON.parse(stdout).workerList as ListedWorker[]).map(({ scheduler }) => scheduler);
+      },
+    };
+  }
+
+  const hasBegun = ({ request_counts: counts }: Batch) => counts!.completed > 5;
+
+  it("go on there after kill -9 of the server, and every row is once in the results", async () => {
+    const { folder, serve, places } = batchFolder();
+    const first = await serve();
+    const lines = [...requests(300), chat("hot", { temperature: 99 })];
+    const { id } = await begun(clientOf(first), lines);
+    const { request_counts: before } = await untilBatch(clientOf(first), id, hasBegun);
+    expect(before!.completed).toBeLessThan(300);
+    expect(childrenOf(first.pid).filter(({ batchToken }) => batchToken)).toEqual([]);
+    await first.end("SIGKILL");
+
+    const second = await serve();
+    const client = clientOf(second);
+    const batch = await untilBatch(client, id, isOver);
+    expect(batch, JSON.stringify(batch.errors)).toMatchObject({
+      ...{ status: "completed", model: "m" },
+      request_counts: { total: 301, completed: 300, failed: 1 },
+    });
+    expect(batch.usage!.output_tokens).toBeGreaterThan(300);
+    const answers = await linesOf(client, batch.output_file_id);
+    expect(idsOf(answers)).toEqual(idsOf(requests(300)));
+    expect(answers[0].response.body).toMatchObject({ object: "chat.completion", model: "m" });
+    const [hot] = await linesOf(client, batch.error_file_id);
+    const refusal = { type: "invalid_request_error", param: "temperature" };
+    expect(hot).toMatchObject({
+      ...{ custom_id: "hot", error: null },
+      response: { status_code: 400, body: { error: refusal } },
+    });
+    await verified(folder, batch);
+    // One worker of each server.
+    const onNode = expect.stringMatching(/^ray \w+ on 127\.0\.0\.\d+$/);
+    expect(await places(id)).toEqual([onNode, onNode]);
+    const manifest = await fetch(`${second.baseUrl}/batches/${id}/manifest`);
+    expect(await manifest.json()).toMatchObject({ rows: { total: 301, failed: 1 } });
+    expect(await second.end("SIGTERM")).toBe(0);
+  });
+
+  it("can be cancelled there: what was answered is kept, the rest is named", async () => {
+    const { folder, serve } = batchFolder();
+    const client = clientOf(await serve());
+    const { id } = await begun(client, requests(2000));
+    await untilBatch(client, id, hasBegun);
+    expect(await client.batches.cancel(id)).toMatchObject({ status: "cancelling" });
+    const batch = await untilBatch(client, id, isOver);
+    const answers = await linesOf(client, batch.output_file_id);
+    const errors = await linesOf(client, batch.error_file_id);
+    expect(batch).toMatchObject({
+      status: "cancelled",
+      request_counts: { total: 2000, completed: answers.length, failed: errors.length },
+    });
+    expect(answers.length).toBeGreaterThan(5);
+    expect([...idsOf(answers), ...idsOf(errors)].toSorted()).toEqual(
+      idsOf(requests(2000)).toSorted(),
+    );
+    const codes = errors.map(({ response, error }) => `${response} ${error?.code}`);
+    expect(new Set(codes)).toEqual(new Set(["null batch_cancelled"]));
+    await verified(folder, batch);
+  });
+
+  it("wait for room there, of which the server's log tells, and can be cancelled", async () => {
+    const { folder, serve } = batchFolder(99);
+    const server = await serve();
+    const client = clientOf(server);
+    const { id } = await begun(client, requests(3));
+    const hasNoRoom = () => server.log().includes(`${id}: 1 worker is asked for`);
+    await until(hasNoRoom, "a notice that no node has room");
+    expect(await client.batches.retrieve(id)).toMatchObject({ status: "in_progress" });
+    await client.batches.cancel(id);
+    const batch = await untilBatch(client, id, isOver);
+    expect(batch).toMatchObject({
+      status: "cancelled",
+      request_counts: { completed: 0, failed: 3 },
+    });
+    expect(idsOf(await linesOf(client, batch.error_file_id))).toEqual(idsOf(requests(3)));
+    await verified(folder, batch);
   });
 });

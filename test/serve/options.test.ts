@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { describeEngine } from "../../src/engines/registry.ts";
 import { serveSchema } from "../../src/serve/options.ts";
+import { startServer } from "../../src/serve/server.ts";
 import { root } from "../meta/source-tree.ts";
 
 describe("limits of a server", () => {
@@ -14,6 +15,37 @@ describe("limits of a server", () => {
       return [key, Number(number!.replaceAll(",", "")) * (units[unit] ?? 1)];
     });
     expect(Object.fromEntries(documented)).toEqual(serveSchema.parse({ models: {} }).limits);
+  });
+});
+
+describe("where batches are answered", () => {
+  const issuesOf = (batches: object) => {
+    const { error } = serveSchema.safeParse({ models: {}, batches });
+    return error?.issues.map(({ path, message }) => [path.join("."), message]) ?? [];
+  };
+
+  it("is this server, or a cluster with the keys of a job", () => {
+    expect(serveSchema.parse({ models: {} }).batches).toEqual({ backend: "local" });
+    const ray = { address: "head:6379", shared: true };
+    expect(issuesOf({ backend: "ray", ray, workers: { max: 4, cpu: 2 } })).toEqual([]);
+  });
+
+  it.each<[string, object, RegExp]>([
+    ["batches.ray", { ray: {} }, /goes with backend: ray/],
+    ["batches.workers", { workers: { max: 2 } }, /goes with backend: ray/],
+    ["batches.workers.min", { backend: "ray", workers: { min: 3, max: 2 } }, /above workers.max/],
+    ["batches.ray.address", { backend: "ray", ray: { address: "ray://head" } }, /HOST:PORT/],
+    ["batches.backend", { backend: "slurm" }, /"local"\|"ray"/],
+  ])("has its faults named: %s", (key, batches, message) => {
+    expect(issuesOf(batches)).toEqual([[key, expect.stringMatching(message)]]);
+  });
+
+  it("is no cluster beyond a dashboard, where coordinators would outlive the server", async () => {
+    const options = serveSchema.parse({ models: {}, batches: { backend: "ray" } });
+    const environment = { RAY_ADDRESS: "http://head:8265" };
+    await expect(startServer(options, { environment } as never)).rejects.toMatchObject({
+      ...{ code: "JOB_INVALID", place: { field: "batches.ray.address" } },
+    });
   });
 });
 

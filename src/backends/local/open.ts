@@ -50,14 +50,16 @@ export function openLocal(context: BackendContext): OpenBackend {
 }
 
 /**
- * One worker in this process, for jobs with functions of this program.
+ * One worker in this process, for jobs with functions of this program, or with an engine of it.
  *
  * @param contextOf the worker's context: its engine has the functions, which no other process can
  *   have.
  */
 export function openInside(
   context: BackendContext,
-  contextOf: (job: JobSpec) => Pick<RunWorkerOptions, "dependencies" | "engineContext">,
+  contextOf: (
+    job: JobSpec,
+  ) => Pick<RunWorkerOptions, "dependencies" | "engineContext" | "openEngine">,
 ): OpenBackend {
   const { groupsFor } = openWorkers(context);
   const backend = pool(context, {

@@ -472,6 +472,8 @@ export interface JobOutput {
   stripWhitespace?: boolean | undefined;
   /** With `openai-batch`: the file for failed rows, instead of the results. */
   errorFile?: string | undefined;
+  /** With `openai-batch`: the model's name in the responses; default: model.name. */
+  modelName?: string | undefined;
 }
 
 /** How many workers, and what each needs. Default: `{}`. */

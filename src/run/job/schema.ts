@@ -14,12 +14,12 @@ import { backendProblems } from "./backend-problems.ts";
 import { codeEngineOptions } from "./code-engine-schema.ts";
 import { type DatasetEntry, datasetInputs, datasetOptions } from "./dataset.ts";
 import { generationOptions } from "./generation-schema.ts";
-import { gpuRequestPattern } from "./gpu-request.ts";
 import { kubernetesOptions } from "./kubernetes-schema.ts";
 import { rayOptions } from "./ray-schema.ts";
 import { skyOptions } from "./sky-schema.ts";
 import { trustProblems } from "./trust.ts";
 import { loadsCode } from "./worker-variables.ts";
+import { workersOptions } from "./workers-schema.ts";
 
 const inputSource = z.strictObject({
   path: z
@@ -133,6 +133,11 @@ const output = z.strictObject({
     .string()
     .optional()
     .describe("With `openai-batch`: the file for failed rows, instead of the results"),
+  modelName: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("With `openai-batch`: the model's name in the responses; default: model.name"),
 });
 
 type Output = z.output<typeof output>;
@@ -202,31 +207,6 @@ const prices = z.strictObject({
     .max(1)
     .optional()
     .describe("With model.via batch: the share of these prices that batches cost; default 0.5"),
-});
-
-const workers = z.strictObject({
-  max: atLeastOne
-    .optional()
-    .describe("Number of worker processes; default: from cores, GPUs and engine"),
-  min: atLeastOne
-    .optional()
-    .describe("For `backend: ray`: workers that must find room on the cluster; default 1"),
-  cpu: z.number().gt(0).optional().describe("Cores that a worker needs"),
-  memory: z
-    .string()
-    .regex(/^\d+(\.\d+)?\s*[KMGT]i?B?$/i, "must be a number with K, M, G or T, as 120G")
-    .optional()
-    .describe("Memory that a worker needs, such as 120G"),
-  maxSilenceMs: atLeastOne
-    .min(1000)
-    .max(86_400_000)
-    .optional()
-    .describe("A worker that is silent for this long is ended; default 60000"),
-  gpu: z
-    .string()
-    .regex(gpuRequestPattern, "must be a number, a kind of GPU, or a kind and a number, as l40s:2")
-    .optional()
-    .describe("GPUs for each worker, such as l40s:2; default: one of any kind"),
 });
 
 /** Options of `sbatch` that other keys of a job say. */
@@ -402,7 +382,11 @@ const plainJob = z.strictObject({
       .superRefine(checkOutput)
       .prefault({}),
   ),
-  workers: setting("operation", "How many workers, and what each needs", workers.prefault({})),
+  workers: setting(
+    "operation",
+    "How many workers, and what each needs",
+    workersOptions.prefault({}),
+  ),
   retries: setting(
     "operation",
     "How often a request is tried",

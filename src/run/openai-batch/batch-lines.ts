@@ -36,8 +36,9 @@ export function idFieldOf(source: JobSpec["input"][number]): string | undefined 
 export function assertBatchOutput(job: JobSpec): void {
   const { output, prompt, generation } = job;
   if (!writesBatchLines(job)) {
-    if (output.errorFile === undefined) return;
-    throw invalid("output.errorFile", "it needs output.format: openai-batch");
+    const key = (["errorFile", "modelName"] as const).find((each) => output[each] !== undefined);
+    if (key === undefined) return;
+    throw invalid(`output.${key}`, "it needs output.format: openai-batch");
   }
   if (job.prompts) throw invalid("prompts", "a line of the output has one response; give prompt");
   if (prompt?.forEach !== undefined) {

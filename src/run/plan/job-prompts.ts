@@ -15,7 +15,8 @@ import { assertBatchOutput, isBatchInput, writesBatchLines } from "../openai-bat
 export function promptSetOf(job: JobSpec, seed: number): PromptSet {
   const promptSet = askedPromptSet(job, parametersOf(job, seed));
   const stripped = job.output.stripWhitespace ? withStrippedAnswers(promptSet) : promptSet;
-  return writesBatchLines(job) ? withResponseBodies(stripped, job.model.name) : stripped;
+  if (!writesBatchLines(job)) return stripped;
+  return withResponseBodies(stripped, job.output.modelName ?? job.model.name);
 }
 
 function askedPromptSet(job: JobSpec, parameters: SamplingParameters): PromptSet {

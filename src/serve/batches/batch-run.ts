@@ -1,8 +1,13 @@
-import { type RunTracing, runWith } from "../../api/run.ts";
+import { type RunOptions, type RunParts, runWith } from "../../api/run.ts";
+import type { Engine } from "../../engines/engine.ts";
+import { type Clock, sleep } from "../../foundation/clock.ts";
+import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { samplingTemperature } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
-import type { RunSummary } from "../../run/status/events.ts";
+import type { JobInput } from "../../run/job/schema.ts";
+import type { RunEvent, RunSummary } from "../../run/status/events.ts";
+import type { BatchOptions } from "../options.ts";
 import { type Batch, batchPaths } from "./batch.ts";
 
 /** The variable by which workers get the token of the server's batches. */
@@ -10,6 +15,9 @@ export const tokenVariable = "SLUICE_BATCH_TOKEN";
 
 /** Longest time of one row: it may wait behind online requests until its batch is stopped. */
 export const rowTimeoutMs = 2 * 86_400_000;
+
+/** Rows that are given up at once: the server answers others in between. */
+const givenUpAtOnce = 64;
 
 export interface BatchRunOptions {
   /** Absolute path or address of the data directory. */
@@ -19,48 +27,117 @@ export interface BatchRunOptions {
   token: string;
   /** Requests that the model computes at once. */
   slots: number;
+  /** Where rows of batches with copies of their model are answered. */
+  place: BatchOptions;
   environment: Readonly<Record<string, string | undefined>>;
+  clock: Clock;
   logger: Logger;
   signal: AbortSignal;
-  tracing: RunTracing | undefined;
+  tracing: RunParts["tracing"];
 }
 
 /**
  * Carries out the rows of a batch as a run of its own, or continues it: a worker process sends them
- * to this very server.
+ * to this very server, or workers on a cluster answer them with copies of the model.
  *
  * @throws SluiceError why the run is not sealed; the same call continues it.
  */
 export async function runBatch(batch: Batch, options: BatchRunOptions): Promise<RunSummary> {
-  const { dataDirectory, baseUrl, token, slots, environment, logger, signal } = options;
-  const { tracing } = options;
+  const { copied } = batch.record;
+  return copied ? await runCopied(batch, copied, options) : await runHere(batch, options);
+}
+
+async function runHere(batch: Batch, options: BatchRunOptions): Promise<RunSummary> {
+  const { baseUrl, token, slots, environment, signal } = options;
+  const job: JobInput = {
+    ...commonJob(batch, options),
+    model: {
+      ...{ engine: "openai", name: batch.object.model ?? "", baseUrl },
+      apiKeyEnv: tokenVariable,
+      // Twice as many, so that the next ones wait at the model's door while answers travel.
+      maxInFlight: Math.min(limits.maxInFlight, 2 * slots),
+      timeoutMs: rowTimeoutMs,
+    },
+    workers: { max: 1 },
+  };
+  const own = withoutProxy({ ...environment, [tokenVariable]: token });
+  return await carriedOut(job, { ...options, environment: own }, signal);
+}
+
+/**
+ * The run of a batch that was stopped ends on the cluster, with time for rows in work. Then it
+ * continues here, where each row without an answer gets the reason.
+ */
+async function runCopied(
+  batch: Batch,
+  { model, place }: NonNullable<Batch["record"]["copied"]>,
+  options: BatchRunOptions,
+): Promise<RunSummary> {
+  const { stopped } = batch;
+  const { signal, clock, logger } = options;
+  const common = commonJob(batch, options);
+  const name = batch.object.model ?? "";
+  const job: JobInput = {
+    ...common,
+    input: { ...common.input, servedModelName: name },
+    model,
+    output: { ...common.output, modelName: name },
+  };
+  if (!stopped.aborted) {
+    // The cluster may have another address by now.
+    const { ray, workers } = options.place.backend === "ray" ? options.place : place;
+    const away: JobInput = { ...job, backend: "ray", ray, workers };
+    // Such as that no node has room.
+    const onEvent = (event: RunEvent) => {
+      if (event.type === "notice") logger.log("info", `${batch.id}: ${event.message}`);
+    };
+    try {
+      return await carriedOut(away, { ...options, onEvent }, AbortSignal.any([signal, stopped]));
+    } catch (error) {
+      if (!stopped.aborted || signal.aborted) throw error;
+    }
+  }
+  const reason = asSluiceError(stopped.reason);
+  return await carriedOut(job, options, signal, {
+    openEngine: async ({ engine }) => refusingEngine(engine, reason, clock),
+  });
+}
+
+function commonJob(batch: Batch, { dataDirectory }: BatchRunOptions) {
   const { input, output, failed } = batchPaths(batch.id);
   const at = (path: string) => `${dataDirectory}/${path}`;
-  const { error, summary } = await runWith(
-    {
-      name: batch.id,
-      input: { path: at(input), format: "openai-batch" },
-      model: {
-        ...{ engine: "openai", name: batch.object.model ?? "", baseUrl },
-        apiKeyEnv: tokenVariable,
-        // Twice as many, so that the next ones wait at the model's door while answers travel.
-        maxInFlight: Math.min(limits.maxInFlight, 2 * slots),
-        timeoutMs: rowTimeoutMs,
-      },
-      // What a line leaves open is as for online requests.
-      generation: { temperature: samplingTemperature, ...batch.record.generation },
-      output: { path: at(output), format: "openai-batch", errorFile: at(failed) },
-      workers: { max: 1 },
-    },
-    {
-      environment: withoutProxy({ ...environment, [tokenVariable]: token }),
-      ...{ install: false, logger, signal },
-    },
-    [],
-    tracing,
-  );
+  return {
+    name: batch.id,
+    input: { path: at(input), format: "openai-batch" },
+    // What a line leaves open is as for online requests.
+    generation: { temperature: samplingTemperature, ...batch.record.generation },
+    output: { path: at(output), format: "openai-batch", errorFile: at(failed) },
+  } satisfies Partial<JobInput>;
+}
+
+async function carriedOut(
+  job: JobInput,
+  given: BatchRunOptions & Pick<RunOptions, "onEvent">,
+  signal: AbortSignal,
+  parts: RunParts = {},
+): Promise<RunSummary> {
+  const { environment, logger, tracing, onEvent } = given;
+  const options = { environment, install: false, logger, signal, ...(onEvent && { onEvent }) };
+  const { error, summary } = await runWith(job, options, { tracing, ...parts });
   if (error) throw error;
   return summary;
+}
+
+/** Computes nothing: every request fails for one reason. */
+function refusingEngine(name: string, reason: SluiceError, clock: Clock): Engine {
+  return {
+    ...{ name, capacity: givenUpAtOnce },
+    async infer() {
+      await sleep(clock, 0);
+      throw reason;
+    },
+    async close() {},
+  };
 }
 
 /** Rows stay on this machine, whatever proxy it has. */

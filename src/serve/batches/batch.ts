@@ -4,7 +4,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import type { TraceContext } from "../../foundation/telemetry.ts";
 import { recordBytes } from "../../run/directory/records.ts";
-import type { ServedModelOptions } from "../options.ts";
+import type { BatchOptions, ServedModelOptions } from "../options.ts";
 
 /** What is wrong with a batch, or with a line of its input. */
 export interface BatchProblem {
@@ -60,6 +60,11 @@ export interface BatchRecord {
   stoppedBy?: "expired" | "cancelled";
   /** How the model samples, as the server's file said when the batch began. */
   generation?: ServedModelOptions["generation"];
+  /**
+   * The model that workers elsewhere hold copies of, and where, as the server's file said when the
+   * batch began; default: the model of the server answers.
+   */
+  copied?: { model: ServedModelOptions["model"]; place: BatchOptions };
   /** The span of the request that made it, to which its run belongs. */
   trace?: TraceContext | undefined;
   /** Ids of its results, chosen before the files are made. */

@@ -2,6 +2,7 @@ import { status } from "../../api/inspect.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { backoffMs } from "../../foundation/backoff.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
+import type { ErrorCode } from "../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
@@ -13,6 +14,7 @@ import { readJson } from "../../run/directory/records.ts";
 import type { RunSummary } from "../../run/status/events.ts";
 import type { Models } from "../models.ts";
 import type { ServeOptions } from "../options.ts";
+import type { ServedModel } from "../served-model.ts";
 import { Batch, type BatchObject, type BatchRecord, batchPaths, recordsFolder } from "./batch.ts";
 import { runBatch } from "./batch-run.ts";
 import { checkInput } from "./check-input.ts";
@@ -22,7 +24,7 @@ import { isId, newId } from "./ids.ts";
 import { Places } from "./places.ts";
 
 export interface BatchesContext {
-  options: Pick<ServeOptions, "dataDirectory" | "limits" | "models">;
+  options: Pick<ServeOptions, "batches" | "dataDirectory" | "limits" | "models">;
   storage: Storage;
   files: FileStore;
   models: Models;
@@ -43,6 +45,12 @@ export interface NewBatch
 /** Tries of a batch whose run cannot go on, before it fails. */
 const maxTries = 5;
 const wait = { baseMs: 1000, maxMs: 60_000 };
+/** A cluster that is full, or started again: a batch waits for it until its window is over. */
+const clusterAway: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "CLUSTER_FULL",
+  "RAY_UNREACHABLE",
+  "RAY_BRIDGE_DIED",
+]);
 /** How often a batch looks whether its model is served again. */
 const modelPollMs = 2000;
 /** How often a closing server looks whether its models work. */
@@ -52,7 +60,7 @@ const lastAnswersMs = 250;
 /** How old the counts of a batch in progress may be. */
 const countsAgeMs = 1000;
 
-/** The batches of a server: each is a run whose rows the server answers itself. */
+/** The batches of a server: each is a run. Its models answer the rows, or copies of them do. */
 export class Batches {
   readonly #context: BatchesContext;
   readonly #batches = new Map<string, Batch>();
@@ -171,11 +179,14 @@ export class Batches {
     // Rows that only wait for a model would keep their workers for the whole time.
     while (!hurry.signal.aborted) {
       await Promise.race([stopped, sleep(clock, idlePollMs)]);
-      if (this.#context.models.all().every(({ admission }) => admission.inFlight === 0)) {
-        hurry.abort();
-      }
+      if (!this.#hasCopied() && this.#context.models.all().every(isIdle)) hurry.abort();
     }
     await stopped;
+  }
+
+  /** Whether rows may be in work on a cluster, which the models here do not tell. */
+  #hasCopied(): boolean {
+    return this.#sorted().some(({ id, record }) => record.copied && this.#timers.has(id));
   }
 
   #sorted(): Batch[] {
@@ -217,6 +228,7 @@ export class Batches {
   async #carry(batch: Batch): Promise<void> {
     const { clock, random } = this.#context;
     const { signal } = this.#closing;
+    let faults = 0;
     for (let tries = 1; !signal.aborted; tries++) {
       try {
         return await this.#carryOn(batch);
@@ -227,10 +239,12 @@ export class Batches {
         // Another process may still be ending, or lead for good: its batch is not ours to fail.
         const isElsewhere = error.code === "COORDINATOR_LIVES" || error.code === "COORDINATOR_LOST";
         if (isElsewhere) tries = 0;
-        if (tries >= maxTries) {
+        faults = isElsewhere || clusterAway.has(error.code) ? 0 : faults + 1;
+        if (faults >= maxTries) {
           return await this.#fail(batch, [problem(error.code.toLowerCase(), error.message)]);
         }
-        await sleep(clock, backoffMs(tries + 1, random, wait), signal).catch(() => {});
+        const woken = batch.stopped.aborted ? signal : AbortSignal.any([signal, batch.stopped]);
+        await sleep(clock, backoffMs(tries + 1, random, wait), woken).catch(() => {});
       }
     }
   }
@@ -276,7 +290,11 @@ export class Batches {
       return false;
     }
     const served = options.models[model];
-    if (served) batch.record.generation = served.generation;
+    if (served) {
+      batch.record.generation = served.generation;
+      const place = options.batches;
+      if (place.backend === "ray") batch.record.copied = { model: served.model, place };
+    }
     const counts = { total: requests, completed: 0, failed: 0 };
     await batch.change({ model, request_counts: counts });
     return true;
@@ -308,13 +326,14 @@ export class Batches {
   }
 
   async #run(batch: Batch): Promise<RunSummary> {
-    const { options, token, environment, logger, models, telemetry } = this.#context;
+    const { options, token, environment, clock, logger, models, telemetry } = this.#context;
     const model = models.all().find(({ name }) => name === batch.object.model);
     return await runBatch(batch, {
       dataDirectory: options.dataDirectory,
       baseUrl: this.#baseUrlOf!(batch.id),
       slots: model?.slots ?? 1,
-      ...{ token, environment, logger, signal: this.#closing.signal },
+      place: options.batches,
+      ...{ token, environment, clock, logger, signal: this.#closing.signal },
       tracing: telemetry && { telemetry, caller: batch.record.trace },
     });
   }
@@ -391,6 +410,8 @@ export class Batches {
 
 type Counts = BatchObject["request_counts"];
 type BatchProblems = NonNullable<BatchObject["errors"]>["data"];
+
+const isIdle = ({ admission }: ServedModel) => admission.inFlight === 0;
 
 function problem(code: string, message: string) {
   return { code, message, param: null, line: null };

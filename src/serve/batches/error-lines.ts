@@ -29,8 +29,12 @@ export function errorLine(line: string): string {
   const { error, response, ...own } = JSON.parse(line) as FailedLine;
   const [, status, said = ""] = /status (\d{3}): (.*)$/s.exec(error.message) ?? [];
   const [, words, code] = /^(.*?) \((\w+)\)$/s.exec(said) ?? [];
-  if (Number(status) === unsentStatus && code !== undefined && Object.hasOwn(unsent, code)) {
-    return JSON.stringify({ ...own, response: null, error: { code, message: unsent[code] } });
+  // A run that gave the row up has Sluice's own name of the error.
+  const givenUp = error.code === "batch_canceled" ? "batch_cancelled" : error.code;
+  const refused = Number(status) === unsentStatus ? code : givenUp;
+  if (refused !== undefined && Object.hasOwn(unsent, refused)) {
+    const { [refused]: message } = unsent;
+    return JSON.stringify({ ...own, response: null, error: { code: refused, message } });
   }
   const given = response.body.error;
   const refusal = {

@@ -99,6 +99,7 @@ describe("assertBatchOutput", () => {
     ["output.include", { output: { ...batchOutput, include: ["usage"] } }],
     ["generation.returnFullText", { generation: { returnFullText: true } }],
     ["output.errorFile", { output: { path: "/run/out", errorFile: "/run/errors.jsonl" } }],
+    ["output.modelName", { output: { path: "/run/out", modelName: "chat" } }],
   ])("refuses %s", (field, changes) => {
     const job = jobOf({ output: batchOutput, ...changes });
     const invalid = expect.objectContaining({ code: "JOB_INVALID", place: { field } });

@@ -43,6 +43,12 @@ describe("one output with answered and failed lines", () => {
     expect(await damagesOf(run)).toEqual([]);
   });
 
+  it("names the model as the job wants it", async () => {
+    const { job, ...run } = preparedBatch();
+    await carriedOut({ ...run, job: { ...job, output: { ...job.output, modelName: "chat" } } });
+    expect(resultsIn({ ...run, job }, "results.jsonl")[0]!.response.body.model).toBe("chat");
+  });
+
   it("has a row's answer in its place after a retry", async () => {
     const run = preparedBatch();
     await carriedOut(run);

@@ -23,6 +23,15 @@ describe("errorLine", () => {
     });
   });
 
+  it("likewise for a row that its run gave up", () => {
+    const unsent = (code: string) => {
+      const { response, error } = rewritten(code, "the batch is over");
+      return [response, error?.code];
+    };
+    expect(unsent("batch_canceled")).toEqual([null, "batch_cancelled"]);
+    expect(unsent("batch_expired")).toEqual([null, "batch_expired"]);
+  });
+
   it("has the server's own status, words, code and field for a refused row", () => {
     const said = "status 413: too much (field body.messages) (request_too_large)";
     const line = rewritten("invalid_request", `the server refused the request: ${said}`);
