@@ -162,8 +162,8 @@ export const serveSchema = z.strictObject({
   tls: z.strictObject({ certificate: z.string().min(1), key: z.string().min(1) }).optional(),
   /** Folder of uploaded files and batches. */
   dataDirectory: z.string().min(1).default("sluice-data"),
-  /** A line for each request: method, path, status, caller, duration. */
   batches: batches.prefault({}),
+  /** A line for each request: method, path, status, caller, duration. */
   accessLog: z.boolean().default(true),
   limits: serveLimits.prefault({}),
 });
