@@ -54,6 +54,7 @@ def handle(data, context):
 
 /** A handler of the tutorial's form, with TorchServe's class. */
 export const translator = `
+import time
 from ts.torch_handler.base_handler import BaseHandler
 
 class Translator(BaseHandler):
@@ -66,6 +67,7 @@ class Translator(BaseHandler):
 
     def inference(self, texts):
         self.rows = len(texts)
+        time.sleep(1 if "pause" in texts else 0)
         return [text[::-1] for text in texts]
 
     def postprocess(self, texts):
