@@ -85,17 +85,25 @@ describe("batches by OpenAI's client", () => {
       response: { status_code: 200, body: { object: "chat.completion", model: "m" } },
       error: null,
     });
-    const errors = await linesOf(client, batch.error_file_id);
-    expect(errors).toMatchObject([
-      {
-        custom_id: "hot",
-        response: {
-          status_code: 400,
-          body: { error: { type: "invalid_request_error", param: "temperature" } },
-        },
-        error: null,
+    // The same request at once: the line has what the server says to it, member by member.
+    const online = await fetch(`${server.baseUrl}/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(lines.at(-1)!.body),
+    });
+    const [error, ...others] = await linesOf(client, batch.error_file_id);
+    expect(error).toEqual({
+      id: expect.stringMatching(/^batch_req_[0-9a-f]{32}$/),
+      custom_id: "hot",
+      response: {
+        status_code: online.status,
+        request_id: error.id.replace("batch_", ""),
+        body: await online.json(),
       },
-    ]);
+      error: null,
+    });
+    expect(error.response.body.error).toMatchObject({ param: "temperature", code: null });
+    expect(others).toEqual([]);
     await verified(folder, batch);
     const manifest = await fetch(`${server.baseUrl}/batches/${batch.id}/manifest`);
     expect(await manifest.json()).toMatchObject({ rows: { total: 21, failed: 1 } });
