@@ -44,9 +44,11 @@ async function deletedOneByOne(client: OpenAI, ids: readonly (string | null | un
 describe("batches by OpenAI's client", () => {
   it("go from upload to results, and every list, download and deletion works", async () => {
     const folder = serveFolder();
-    const server = await startServe(folder, { models: fake() });
+    const limits = { maxBodyBytes: 10_000 };
+    const server = await startServe(folder, { models: fake(), limits });
     const client = clientOf(server);
-    const lines = [...rows(20), chat("hot", { temperature: 99 })];
+    const long = chat("long", { messages: [{ role: "user", content: "x".repeat(20_000) }] });
+    const lines = [...rows(20), chat("hot", { temperature: 99 }), long];
     writeFileSync(join(folder, "in.jsonl"), jsonl(lines));
     const file = await client.files.create({
       file: createReadStream(join(folder, "in.jsonl")),
@@ -71,7 +73,7 @@ describe("batches by OpenAI's client", () => {
     const batch = await until(client, made.id, isOver);
     expect(batch).toMatchObject({
       ...{ status: "completed", model: "m", errors: null, metadata: { team: "blue" } },
-      request_counts: { total: 21, completed: 20, failed: 1 },
+      request_counts: { total: 22, completed: 20, failed: 2 },
     });
     expect(batch.usage!.total_tokens).toBeGreaterThan(20);
     for (const at of ["in_progress_at", "finalizing_at", "completed_at"] as const) {
@@ -85,16 +87,23 @@ describe("batches by OpenAI's client", () => {
       response: { status_code: 200, body: { object: "chat.completion", model: "m" } },
       error: null,
     });
+    const [hot, error, ...others] = await linesOf(client, batch.error_file_id);
+    expect(hot).toMatchObject({
+      ...{ custom_id: "hot", error: null },
+      response: {
+        status_code: 400,
+        body: { error: { type: "invalid_request_error", param: "temperature" } },
+      },
+    });
     // The same request at once: the line has what the server says to it, member by member.
     const online = await fetch(`${server.baseUrl}/chat/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify(lines.at(-1)!.body),
+      body: JSON.stringify(long.body),
     });
-    const [error, ...others] = await linesOf(client, batch.error_file_id);
     expect(error).toEqual({
       id: expect.stringMatching(/^batch_req_[0-9a-f]{32}$/),
-      custom_id: "hot",
+      custom_id: "long",
       response: {
         status_code: online.status,
         request_id: error.id.replace("batch_", ""),
@@ -102,11 +111,14 @@ describe("batches by OpenAI's client", () => {
       },
       error: null,
     });
-    expect(error.response.body.error).toMatchObject({ param: "temperature", code: null });
+    expect(error.response).toMatchObject({
+      status_code: 413,
+      body: { error: { code: "request_too_large" } },
+    });
     expect(others).toEqual([]);
     await verified(folder, batch);
     const manifest = await fetch(`${server.baseUrl}/batches/${batch.id}/manifest`);
-    expect(await manifest.json()).toMatchObject({ rows: { total: 21, failed: 1 } });
+    expect(await manifest.json()).toMatchObject({ rows: { total: 22, failed: 2 } });
 
     await deletedOneByOne(client, [batch.output_file_id, batch.error_file_id]);
     const listed = [];
