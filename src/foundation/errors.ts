@@ -12,7 +12,7 @@ export interface ErrorPlace {
   field?: string;
 }
 
-/** What a server answered instead of a result. Of its error, only members that it gave. */
+/** What a server answered instead of a result. It has only members that the server's error had. */
 export interface ServerFault {
   /** HTTP status. */
   status: number;

@@ -120,8 +120,8 @@ export class BatchLines {
   }
 
   /**
-   * The line of a failed row, from its dead letter. What a server answered is in it as it was given;
-   * what it left out has Sluice's words.
+   * The line of a failed row, from its dead letter. The server's status and error stay as they were
+   * given; what the error lacks is filled in.
    */
   failed(letterJson: string): string {
     const letter = JSON.parse(letterJson) as FailedRow;
