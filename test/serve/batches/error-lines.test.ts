@@ -26,7 +26,11 @@ it("a row that was never sent has no response, whether the server refused it or 
     linesOf(unsentStatus, "batch_cancelled"),
     linesOf(500, "batch_canceled", "batch_canceled"),
   ]) {
-    expect(written).toEqual({ ...own, response: null, error: { code: "batch_cancelled", message } });
+    expect(written).toEqual({
+      ...own,
+      response: null,
+      error: { code: "batch_cancelled", message },
+    });
   }
   const { written } = linesOf(500, "batch_expired", "batch_expired");
   expect([written.response, written.error.code]).toEqual([null, "batch_expired"]);
