@@ -33,9 +33,8 @@ export function programError(thrown: unknown): SluiceError {
   const error = asSluiceError(thrown);
   const [message, hint] = [programText(error.message), programText(error.hint)];
   if (message === error.message && hint === error.hint) return error;
-  const { code, place, cause, retryAfterMs, stack } = error;
-  const more = retryAfterMs === undefined ? {} : { retryAfterMs };
-  const told = new SluiceError(code, "", { ...place, ...more, hint, cause });
+  const { code, place, cause, retryAfterMs, server, stack } = error;
+  const told = new SluiceError(code, "", { ...place, retryAfterMs, server, hint, cause });
   told.message = message;
   if (stack !== undefined) told.stack = stack.replace(error.message, message);
   return told;

@@ -12,11 +12,23 @@ export interface ErrorPlace {
   field?: string;
 }
 
+/** What a server answered instead of a result. It has only members that the server's error had. */
+export interface ServerFault {
+  /** HTTP status. */
+  status: number;
+  message?: string;
+  type?: string | number | null;
+  /** The field of the request that is at fault. */
+  param?: string | number | null;
+  code?: string | number | null;
+}
+
 interface SluiceErrorOptions extends ErrorPlace {
   cause?: unknown;
   hint?: string;
   /** The server's Retry-After in milliseconds. */
   retryAfterMs?: number;
+  server?: ServerFault;
 }
 
 /**
@@ -32,11 +44,13 @@ export class SluiceError extends Error {
   readonly place: ErrorPlace;
   readonly hint: string;
   readonly retryAfterMs: number | undefined;
+  /** The server's own words, if a server answered with an error. */
+  server?: ServerFault;
   /** Tokens that were paid for before the error happened. */
   paid?: Usage;
 
   constructor(code: ErrorCode, detail = "", options: SluiceErrorOptions = {}) {
-    const { line, field, cause, hint, retryAfterMs } = options;
+    const { line, field, cause, hint, retryAfterMs, server } = options;
     const file = options.file === undefined ? undefined : shownPath(options.file);
     const where = [
       file === undefined ? "" : line === undefined ? file : `${file}:${line}`,
@@ -49,6 +63,7 @@ export class SluiceError extends Error {
     this.place = { file, line, field };
     this.hint = hint === undefined ? errorTable[code].hint : shownText(hint);
     this.retryAfterMs = retryAfterMs;
+    this.server = server;
   }
 
   get scope(): ErrorScope {
@@ -65,10 +80,12 @@ export class SluiceError extends Error {
 
   /** The form in which an error is sent to another process or written down. */
   toJSON(): ErrorRecord {
-    const { field } = this.place;
+    const { code, message, hint, place, server } = this;
+    const { field } = place;
     return {
-      ...{ code: this.code, message: this.message, hint: this.hint },
+      ...{ code, message, hint },
       ...(field !== undefined && { field }),
+      ...(server !== undefined && { server }),
     };
   }
 }
@@ -80,6 +97,8 @@ export interface ErrorRecord {
   hint?: string;
   /** Field of the row or request, or key of the job file, dotted. */
   field?: string;
+  /** The server's own words, if a server answered with an error. */
+  server?: ServerFault;
 }
 
 /** Any thrown value as a `SluiceError`; anything that Sluice did not throw itself is `INTERNAL`. */
@@ -95,8 +114,9 @@ export function locatedError(
   { file, line }: { file: string; line: number },
 ): SluiceError {
   if (error.place.file !== undefined) return error;
-  const { code, hint } = error;
-  const located = new SluiceError(code, "", { file, line, hint, cause: error });
+  const { code, hint, server } = error;
+  const { field } = error.place;
+  const located = new SluiceError(code, "", { file, line, field, hint, server, cause: error });
   located.message = `${error.message} (${located.place.file}:${line})`;
   return located;
 }
@@ -104,8 +124,16 @@ export function locatedError(
 /** The error from its record: the inverse of `toJSON`. */
 export function errorFromRecord(record: ErrorRecord): SluiceError {
   const code = Object.hasOwn(errorTable, record.code) ? record.code : "INTERNAL";
-  const { hint, field } = record;
-  const error = new SluiceError(code, "", { hint, field });
+  const { hint, field, server } = record;
+  const error = new SluiceError(code, "", { hint, field, server });
   error.message = shownText(record.message);
   return error;
+}
+
+/** The same fault with its texts changed, such as freed of secrets. */
+export function withTexts(fault: ServerFault, change: (text: string) => string): ServerFault {
+  const members = Object.entries(fault).map(([name, value]) => {
+    return [name, typeof value === "string" ? change(value) : value];
+  });
+  return Object.fromEntries(members) as ServerFault;
 }

@@ -50,6 +50,12 @@ export interface AnsweredFacts {
 /** How often connections are looked through for those that send too slowly. */
 const slowSenderCheckMs = 1000;
 
+/** Replies to requests that exceed a limit before they are whole, by Node's codes. */
+const statusOfBroken: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: "431 Request Header Fields Too Large",
+  ERR_HTTP_REQUEST_TIMEOUT: "408 Request Timeout",
+};
+
 const maxWaitHeader = "x-sluice-max-wait-ms";
 
 /**
@@ -73,8 +79,9 @@ export function openListener(options: ListenerOptions): FastifyInstance {
     genReqId: () => randomUuid(options.random),
     logger: false,
     // Errors before a request is whole: slow or broken ones.
-    clientErrorHandler(_error: Error, socket: Socket) {
-      if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
+    clientErrorHandler({ code = "" }: NodeJS.ErrnoException, socket: Socket) {
+      const status = statusOfBroken[code] ?? "400 Bad Request";
+      if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`);
     },
     routerOptions: { maxParamLength: 256 },
     ...(tls ? { https: { cert: tls.certificate, key: tls.key, ...bounds } } : { http: bounds }),

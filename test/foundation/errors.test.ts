@@ -67,6 +67,16 @@ describe("errors as data", () => {
     expect([back.scope, back.retryable]).toEqual([error.scope, error.retryable]);
   });
 
+  it("keep their field and the server's words over processes and places", () => {
+    const server = { status: 422, message: "too hot", type: "bad", param: null, code: 7 };
+    const error = new SluiceError("REQUEST_REFUSED", "", { field: "body.temperature", server });
+    const located = locatedError(errorFromRecord(JSON.parse(JSON.stringify(error))), {
+      ...{ file: "in.jsonl", line: 2 },
+    });
+    expect(located.toJSON()).toMatchObject({ field: "body.temperature", server });
+    expect(new SluiceError("TIMEOUT").toJSON()).not.toHaveProperty("server");
+  });
+
   it("of a newer release are INTERNAL with their text", () => {
     const record = { code: "NOT_YET_KNOWN" as ErrorCode, message: "something new" };
     const error = errorFromRecord(record);

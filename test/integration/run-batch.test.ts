@@ -101,12 +101,13 @@ describe("sluice run-batch with real processes", () => {
     const folder = folderWithBatch();
     let isRefusing = true;
     const bodies: JsonObject[] = [];
+    const said = { message: "not this\none", type: "policy", param: "messages", code: "blocked" };
     const refuses = ({ json }: ReceivedRequest) => /(Question|Text) 1\d\d\b/.test(textIn(json));
     const server = await startFakeServer({
       behave: (request) => {
         bodies.push(request.json ?? {});
         if (!isRefusing || !refuses(request)) return undefined;
-        return { kind: "status", status: 400, body: { error: { message: "not this one" } } };
+        return { kind: "status", status: 422, body: { error: said } };
       },
     });
     try {
@@ -118,10 +119,18 @@ describe("sluice run-batch with real processes", () => {
       expect([fine.length, failed.length]).toEqual([270, 130]);
       expect(fine.every(({ error }) => error === null)).toBe(true);
       const refusal = failed.find((line) => line.custom_id === "line-100")!;
-      expect(refusal.response.status_code).toBe(400);
+      expect(refusal.response).toMatchObject({ status_code: 422, body: { error: said } });
       expect(refusal.error).toMatchObject({
         code: "invalid_request",
-        message: expect.stringContaining("not this one"),
+        message: expect.stringContaining("status 422: not this one (blocked)"),
+      });
+      const letters = await runSluice(["results", "out.jsonl", "--failed"], folder);
+      const [letter] = letters.stdout.split("\n").filter((line) => line.includes('"line-100"'));
+      expect(JSON.parse(letter!).server).toEqual({ status: 422, ...said });
+      const streaming = failed.find((line) => line.custom_id === "line-39")!;
+      expect(streaming.response).toMatchObject({
+        status_code: 400,
+        body: { error: { param: "stream", code: "unsupported_parameter" } },
       });
       expect(bodies.filter(({ prompt }) => prompt !== undefined)[0]).toMatchObject({
         max_tokens: 4,

@@ -108,6 +108,27 @@ describe("batches by OpenAI's client", () => {
     expect(await server.end("SIGTERM")).toBe(0);
   });
 
+  it("have the server's own status and error for a row that it refuses", async () => {
+    const limits = { maxBodyBytes: 10_000 };
+    const server = await startServe(serveFolder(), { models: fake(), limits });
+    const client = clientOf(server);
+    const long = chat("long", { messages: [{ role: "user", content: "x".repeat(20_000) }] });
+    const batch = await until(client, (await begun(client, [chat("a"), long])).id, isOver);
+    expect(batch.request_counts).toEqual({ total: 2, completed: 1, failed: 1 });
+    const online = await fetch(`${server.baseUrl}/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(long.body),
+    });
+    const body = await online.json();
+    expect([online.status, body]).toMatchObject([413, { error: { code: "request_too_large" } }]);
+    const errors = await linesOf(client, batch.error_file_id);
+    const id = expect.stringMatching(/^batch_req_[0-9a-f]{32}$/);
+    const request_id = errors[0].id.replace("batch_", "");
+    const response = { status_code: 413, request_id, body };
+    expect(errors).toEqual([{ id, custom_id: "long", response, error: null }]);
+  });
+
   it("fail with the lines that are wrong", async () => {
     const server = await startServe(serveFolder(), {
       models: { ...fake(), n: { engine: "fake" } },

@@ -1,9 +1,10 @@
 import { demandedWaitMs } from "../../foundation/backoff.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
-import { SluiceError } from "../../foundation/errors.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { type ServerFault, SluiceError, withTexts } from "../../foundation/errors.ts";
+import { isJsonObject, type Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { tunnelCodes } from "../../foundation/proxy-tunnel.ts";
+import { shownText } from "../../foundation/shown-path.ts";
 import type { EndpointFailure } from "./breaker.ts";
 import type { HttpReply, TransportError } from "./transport.ts";
 
@@ -13,6 +14,8 @@ export type Failure =
   | { of: "endpoint"; failure: EndpointFailure };
 
 const maxDetailCharacters = 500;
+/** Longest text that is kept of a server's error. */
+const maxServerCharacters = 4000;
 
 /** Waiting does not mend a certificate. */
 const certificateCodes = /^(ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH)/;
@@ -67,9 +70,19 @@ export class FailureReader {
 
   /** `text` without the secrets, on one line, cut to a readable length. */
   redact(text: string): string {
+    return this.#clean(text).replace(/\s+/g, " ").trim().slice(0, maxDetailCharacters);
+  }
+
+  #clean(text: string): string {
     let clean = text;
     for (const secret of this.#secrets) clean = clean.replaceAll(secret, "[redacted]");
-    return clean.replace(/\s+/g, " ").trim().slice(0, maxDetailCharacters);
+    return clean;
+  }
+
+  /** What the server said in a reply with a status other than 2xx. */
+  faultIn({ status, text }: HttpReply): ServerFault {
+    const kept = (member: string) => shownText(this.#clean(member)).slice(0, maxServerCharacters);
+    return withTexts({ status, ...errorIn(text) }, kept);
   }
 
   /** The error for a failure of the transport. */
@@ -100,24 +113,27 @@ export class FailureReader {
    */
   ofStatus(reply: HttpReply, mayLackPath = false): Failure {
     const { status } = reply;
-    const said = this.redact(messageOf(reply.text));
+    const server = this.faultIn(reply);
+    const said = this.redact(saidIn(server) ?? reply.text);
     const message = said === "" ? `status ${status}` : `status ${status}: ${said}`;
     const demanded = (maxMs: number) =>
       demandedWaitMs(reply.headers, this.#now(), Math.min(maxMs, this.#maxWaitMs));
     const pauseMs = demanded(limits.maxEndpointPauseMs);
     if (status === 429) {
-      if (quotaUsedUp.test(reply.text)) return request("ENDPOINT_UNUSABLE", message, quotaHint);
-      if (requestTooLarge.test(reply.text)) return request("REQUEST_REFUSED", message);
+      if (quotaUsedUp.test(reply.text)) {
+        return request("ENDPOINT_UNUSABLE", message, { hint: quotaHint, server });
+      }
+      if (requestTooLarge.test(reply.text)) return request("REQUEST_REFUSED", message, { server });
       return { of: "endpoint", failure: { message, retryAfterMs: pauseMs } };
     }
     if (status === 503 && pauseMs !== undefined) {
       return { of: "endpoint", failure: { message, retryAfterMs: pauseMs } };
     }
-    if (status === 407) return request("ENDPOINT_UNUSABLE", message, { hint: proxyHint });
+    if (status === 407) return request("ENDPOINT_UNUSABLE", message, { hint: proxyHint, server });
     const found = codeOf(status, reply.text);
     const code = mayLackPath && found === "ENDPOINT_PATH_UNKNOWN" ? "REQUEST_REFUSED" : found;
     const retryAfterMs = demanded(limits.maxRetryAfterMs);
-    return request(code, message, { hint: hints[code], retryAfterMs });
+    return request(code, message, { hint: hints[code], retryAfterMs, server });
   }
 }
 
@@ -125,7 +141,7 @@ const certificateHint =
   "correct the certificate, or set SSL_CERT_FILE to the certificate of its issuer, in PEM";
 const proxyHint =
   "check the address, user and password in HTTPS_PROXY or HTTP_PROXY, or name the host in NO_PROXY";
-const quotaHint = { hint: "check the quota of the account, then run the same command again" };
+const quotaHint = "check the quota of the account, then run the same command again";
 
 function codeOf(status: number, text: string): ErrorCode {
   if (status !== 401 && status !== 403) {
@@ -139,29 +155,36 @@ function codeOf(status: number, text: string): ErrorCode {
   return status >= 400 ? "REQUEST_REFUSED" : "ENDPOINT_PATH_UNKNOWN";
 }
 
-/** The message inside an error body, in the forms that servers use; else the body. */
-function messageOf(text: string): string {
+/** The error inside a reply's body, in the forms that servers use. */
+function errorIn(text: string): Omit<ServerFault, "status"> {
   let body: Json;
   try {
     body = JSON.parse(text) as Json;
   } catch {
-    return text;
+    return {};
   }
-  if (!isJsonObject(body)) return text;
+  if (!isJsonObject(body)) return {};
   const error = isJsonObject(body.error) ? body.error : body;
   const message = [error.message, body.error, body.detail].find((each) => typeof each === "string");
-  return message === undefined ? text : withCode(message as string, error);
+  const others = ["type", "param", "code"].filter((name) => {
+    return error[name] === null || ["string", "number"].includes(typeof error[name]);
+  });
+  return {
+    ...(message !== undefined && { message }),
+    ...Object.fromEntries(others.map((name) => [name, error[name]])),
+  };
 }
 
-function withCode(message: string, error: JsonObject): string {
-  const code = typeof error.code === "string" ? error.code : undefined;
-  return code === undefined || message.includes(code) ? message : `${message} (${code})`;
+/** The message of a server, with its code if the message does not have it. */
+function saidIn({ message, code }: ServerFault): string | undefined {
+  if (message === undefined || typeof code !== "string" || message.includes(code)) return message;
+  return `${message} (${code})`;
 }
 
 function request(
   code: ErrorCode,
   message: string,
-  options: { hint?: string; retryAfterMs?: number } = {},
+  options: { hint?: string; retryAfterMs?: number; server?: ServerFault } = {},
 ): Failure {
   return { of: "request", error: new SluiceError(code, message, options) };
 }

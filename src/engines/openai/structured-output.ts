@@ -82,5 +82,5 @@ export function withStructureHint(
   const isOfRow = structure === undefined || copies !== undefined || isAnyObject;
   const code = isOfRow ? "REQUEST_REFUSED" : "STRUCTURE_REFUSED";
   const hint = `set model.structuredOutput to ${others[by]}`;
-  return new SluiceError(code, error.message, { hint, cause: error });
+  return new SluiceError(code, error.message, { hint, server: error.server, cause: error });
 }

@@ -326,11 +326,12 @@ export class TaskAttempt {
 
   /** Records that a row failed for good; `row` as for `settleAnswered`. */
   settleFailed(index: number, failure: RowFailure, row?: InputRow): void {
-    const { error, tries: attempts, partial, lastAnswer } = failure;
+    const { tries: attempts, partial, lastAnswer } = failure;
+    const { hint: _, ...error } = failure.error.toJSON();
     const line: Extract<JournalLine, { outcome: "failed" }> = {
       index,
       outcome: "failed",
-      error: { code: error.code, message: error.message },
+      error,
       attempts,
       planned: failure.planned,
       requests: [...failure.requests],
@@ -341,7 +342,7 @@ export class TaskAttempt {
       throw settledTwice(index);
     if (row && this.#part.isNext(index)) this.#part.failed(row, line);
     this.#asked.delete(index);
-    this.#tally.failed(error, failure.requests, failure.planned);
+    this.#tally.failed(failure.error, failure.requests, failure.planned);
   }
 
   /**

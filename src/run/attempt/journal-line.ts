@@ -1,5 +1,4 @@
-import type { ErrorCode } from "../../foundation/error-table.ts";
-import type { SluiceError } from "../../foundation/errors.ts";
+import type { ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { parseMessage } from "../../foundation/exact-json.ts";
 import { eachIndex, formatIndexSet, parseIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import type {
@@ -66,7 +65,8 @@ export type JournalLine =
   | {
       index: number;
       outcome: "failed";
-      error: { code: ErrorCode; message: string };
+      /** Journals of earlier versions lack `field` and `server`. */
+      error: Omit<ErrorRecord, "hint">;
       attempts: number;
       /** Requests of the row; journals of earlier versions lack it. */
       planned?: number;

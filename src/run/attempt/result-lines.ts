@@ -1,6 +1,7 @@
 import type { InputRow } from "../../data/row.ts";
 import { spliceField } from "../../data/splice.ts";
 import { describeEngine } from "../../engines/registry.ts";
+import type { ServerFault } from "../../foundation/errors.ts";
 import { parseMessage, WrittenNumber, withoutSpecials } from "../../foundation/exact-json.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { elementTexts, memberTexts } from "../../foundation/json-members.ts";
@@ -26,6 +27,10 @@ export interface DeadLetter {
   dataset?: string;
   code: string;
   message: string;
+  /** Field of the row or request at fault, dotted. */
+  field?: string;
+  /** What the server answered, if it answered with an error. */
+  server?: ServerFault;
   attempts: number;
   /** Requests of the row, and those with an answer; absent = one without an answer. */
   requests?: RequestCounts;

@@ -1,6 +1,6 @@
 import type { Engine } from "../../engines/engine.ts";
 import { WrappedEngine } from "../../engines/wrapped-engine.ts";
-import { asSluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, type SluiceError, withTexts } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
 
 type Redact = (text: string) => string;
@@ -39,9 +39,13 @@ class RedactingEngine extends WrappedEngine {
   };
 }
 
-/** The same error without secrets in its message. */
-export function withoutSecrets<Failure extends Error>(error: Failure, redact: Redact): Failure {
+/** The same error without secrets in its texts. */
+export function withoutSecrets<Failure extends Error & Pick<SluiceError, "server">>(
+  error: Failure,
+  redact: Redact,
+): Failure {
   const clean = redact(error.message);
   if (clean !== error.message) error.message = clean;
+  if (error.server) error.server = withTexts(error.server, redact);
   return error;
 }

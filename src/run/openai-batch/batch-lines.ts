@@ -1,4 +1,4 @@
-import { SluiceError } from "../../foundation/errors.ts";
+import { type ServerFault, SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -72,6 +72,9 @@ interface FailedRow extends BatchRow {
   line: number;
   code: string;
   message: string;
+  field?: string;
+  /** Dead letters of earlier versions lack it. */
+  server?: ServerFault;
 }
 
 /** Faults of the request itself, by OpenAI's names. */
@@ -116,7 +119,10 @@ export class BatchLines {
     return `${this.#head(row, hash)},"response":${response},"error":null}`;
   }
 
-  /** The line of a failed row, from its dead letter. */
+  /**
+   * The line of a failed row, from its dead letter. The server's status and error stay as they were
+   * given; what the error lacks is filled in.
+   */
   failed(letterJson: string): string {
     const letter = JSON.parse(letterJson) as FailedRow;
     const hash = this.#hashOf(letter);
@@ -126,10 +132,12 @@ export class BatchLines {
     const error = { code, message };
     const isRequestFault = Object.hasOwn(requestFaults, letter.code);
     const type = isRequestFault ? "invalid_request_error" : "server_error";
+    const param = (isRequestFault && letter.field?.replace(/^body\./, "")) || null;
+    const { status = statusOf(letter.code), ...said } = letter.server ?? {};
     const response = {
-      status_code: statusOf(letter.code),
+      status_code: status,
       request_id: `req_${hash}`,
-      body: { error: { message, type, param: null, code } },
+      body: { error: { message, type, param, code, ...said } },
     };
     const facts = JSON.stringify({ response, error });
     return `${this.#head(letter, hash)},${facts.slice(1)}`;

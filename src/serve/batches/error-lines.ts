@@ -27,33 +27,11 @@ interface FailedLine {
  */
 export function errorLine(line: string): string {
   const { error, response, ...own } = JSON.parse(line) as FailedLine;
-  const [, status, said = ""] = /status (\d{3}): (.*)$/s.exec(error.message) ?? [];
-  const [, words, code] = /^(.*?) \((\w+)\)$/s.exec(said) ?? [];
   // A run that gave the row up has Sluice's own name of the error.
   const givenUp = error.code === "batch_canceled" ? "batch_cancelled" : error.code;
-  const refused = Number(status) === unsentStatus ? code : givenUp;
-  if (refused !== undefined && Object.hasOwn(unsent, refused)) {
-    const { [refused]: message } = unsent;
-    return JSON.stringify({ ...own, response: null, error: { code: refused, message } });
-  }
-  const given = response.body.error;
-  const refusal = {
-    ...given,
-    message: words ?? (said === "" ? given.message! : said),
-    param: fieldIn(error.message),
-    code: code ?? error.code,
-  };
-  const statusCode = status === undefined ? response.status_code : Number(status);
-  return JSON.stringify({
-    ...own,
-    response: { ...response, status_code: statusCode, body: { error: refusal } },
-    error: null,
-  });
-}
-
-/** The member of the body that a message names. */
-function fieldIn(message: string): string | null {
-  return /\(field (?:body\.)?([^)\s]+)\)/.exec(message)?.[1] ?? null;
+  const code = response.status_code === unsentStatus ? String(response.body.error.code) : givenUp;
+  if (!Object.hasOwn(unsent, code)) return JSON.stringify({ ...own, response, error: null });
+  return JSON.stringify({ ...own, response: null, error: { code, message: unsent[code] } });
 }
 
 /** Writes the lines of all failed rows in OpenAI's form. */

@@ -94,6 +94,30 @@ describe("a status", () => {
     );
   });
 
+  it("keeps the members of the server's error as they were given, without the key", () => {
+    const serverIn = (status: number, body: unknown) => {
+      const text = typeof body === "string" ? body : JSON.stringify(body);
+      const failure = reader.ofStatus({ status, text, headers: {} });
+      return failure.of === "request" ? failure.error.server : undefined;
+    };
+    const given = { message: "a\nb", type: "invalid_request_error", param: "top_p", code: null };
+    expect(serverIn(400, { error: { ...given, n_ctx: 512 } })).toEqual({ status: 400, ...given });
+    const flat = { object: "error", message: "no", type: "BadRequestError", code: 400 };
+    expect(serverIn(400, flat)).toEqual({
+      ...{ status: 400, message: "no" },
+      type: flat.type,
+      code: 400,
+    });
+    expect(serverIn(502, "<html>")).toEqual({ status: 502 });
+    expect(serverIn(400, says(`not ${key}`, key))).toEqual({
+      ...{ status: 400, message: "not [redacted]", code: "[redacted]" },
+    });
+    const signed = says(`see https://h/a?sig=${"x1".repeat(20)} ${"y".repeat(9000)}`);
+    const { message } = serverIn(400, signed)!;
+    expect(message).toContain("https://h/a?sig=[redacted]");
+    expect(message!.length).toBe(4000);
+  });
+
   it("hints at what helps with a server", () => {
     expect(ofStatus(404, says("model x not found")).hint).toContain("/models");
   });

@@ -21,6 +21,13 @@ describe("an engine whose errors hold no secret", () => {
       code: "PREDICTION_FAILED",
       message: expect.stringMatching(/it said \[redacted\]$/),
     });
+    const refused = engineOf(async () => {
+      const server = { status: 400, message: "your key s3cret", code: null };
+      throw new SluiceError("REQUEST_REFUSED", "", { server });
+    });
+    await expect(refused.infer(request, signal)).rejects.toMatchObject({
+      server: { status: 400, message: "your key [redacted]", code: null },
+    });
     const plain = engineOf(async () => {
       throw new TypeError("s3cret is not a function");
     });

@@ -69,6 +69,30 @@ describe("BatchLines", () => {
     });
   });
 
+  it("has the server's status and error, and the field of a faulty request", () => {
+    const errorIn = (changes: object) => {
+      const { response } = JSON.parse(linesOf().failed(letter(changes)));
+      return { status: response.status_code, ...response.body.error };
+    };
+    const server = { status: 422, message: "too hot", type: "bad", param: "temperature", code: 9 };
+    expect(errorIn({ code: "REQUEST_REFUSED", server })).toEqual(server);
+    // A page of a proxy in between.
+    const message = "the server failed: status 502: <html>";
+    expect(errorIn({ code: "SERVER_ERROR", message, server: { status: 502 } })).toEqual({
+      ...{ status: 502, message, type: "server_error", param: null, code: "server_error" },
+    });
+    expect(errorIn({ field: "body.top_p" })).toMatchObject({ status: 400, param: "top_p" });
+  });
+
+  it("reads a letter of an earlier version, whose message alone has the server's words", () => {
+    const message = "the server refused the request: status 422: too hot (/in/rows.jsonl:5)";
+    const { response } = JSON.parse(linesOf().failed(letter({ code: "REQUEST_REFUSED", message })));
+    expect(response).toMatchObject({
+      status_code: 400,
+      body: { error: { message: message.replace(/ \(.*/, ""), code: "invalid_request" } },
+    });
+  });
+
   it.each([
     ["JSON_INVALID", "invalid_json_line", 400],
     ["MODEL_DIFFERS", "model_not_found", 404],

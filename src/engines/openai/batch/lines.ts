@@ -39,9 +39,11 @@ export function ofFault({ code, message }: BatchFault, failures: FailureReader):
 }
 
 function ofStatus(status: number, text: string, failures: FailureReader): SluiceError {
-  const failure = failures.ofStatus({ status, headers: {}, text });
+  const reply = { status, headers: {}, text };
+  const failure = failures.ofStatus(reply);
   if (failure.of === "request") return failure.error;
-  return new SluiceError("SERVER_ERROR", failure.failure.message);
+  const server = failures.faultIn(reply);
+  return new SluiceError("SERVER_ERROR", failure.failure.message, { server });
 }
 
 /** `batch_expired`, `batch_cancelled`, or whatever else kept a provider from sending it. */

@@ -192,8 +192,12 @@ describe("lines of results", () => {
       ...["fine", "REQUEST_REFUSED", "PROMPT_TOO_LONG", "SERVER_ERROR", "SERVER_ERROR"],
       ...["BATCH_INCOMPLETE", "REQUEST_REFUSED", "ANSWER_EMPTY", "fine"],
     ]);
-    expect((settled[1] as PromiseRejectedResult).reason.message).toContain("bad value");
-    expect((settled[6] as PromiseRejectedResult).reason.message).toContain("no (bad)");
+    const reasonOf = (at: number) => (settled[at] as PromiseRejectedResult).reason;
+    expect(reasonOf(1).message).toContain("bad value");
+    expect(reasonOf(6).message).toContain("no (bad)");
+    const slow = { status: 429, message: "slow down", code: "rate_limit_exceeded" };
+    expect(reasonOf(3).server).toEqual(slow);
+    expect(reasonOf(6).server).toEqual({ status: 400, message: "no", code: "bad" });
   });
 
   it("of an expired batch are kept, and the others go into another batch when asked", async () => {
