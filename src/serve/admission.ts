@@ -140,23 +140,27 @@ export class Admission {
 
   /** Requests that wait, of one priority or of all. */
   waiting(priority?: Priority): number {
-    if (priority !== undefined) return this.#queues[priority].size;
-    return priorities.reduce((sum, each) => sum + this.#queues[each].size, 0);
+    const { online, batch } = this.#queues;
+    return priority === undefined ? online.size + batch.size : this.#queues[priority].size;
   }
 
   /**
-   * Waits for the turn of a request.
+   * Waits for the turn of a request; one that need not wait is let in at once.
    *
    * @throws SluiceError `QUEUE_FULL` with `retryAfterMs` if too many wait or the wait would be too
    *   long, `DEADLINE_EXCEEDED` if it was; the reason of `close`; the signal's reason.
    */
-  async enter(turn: Turn, signal: AbortSignal): Promise<Leave> {
+  enter(turn: Turn, signal: AbortSignal): Leave | Promise<Leave> {
     signal.throwIfAborted();
     if (this.#refusal) throw this.#refusal;
-    const queue = this.#queues[turn.priority];
     if (this.waiting() === 0 && this.#hasRoom(turn)) return this.#admit(turn);
     const maxWaitMs = turn.maxWaitMs ?? this.#limits.maxQueueWaitMs;
     this.#assertPlace(turn, maxWaitMs);
+    return this.#wait(turn, maxWaitMs, signal);
+  }
+
+  async #wait(turn: Turn, maxWaitMs: number, signal: AbortSignal): Promise<Leave> {
+    const queue = this.#queues[turn.priority];
     const admitted = Promise.withResolvers<Leave>();
     const waiting = queue.add(turn, admitted);
     const giveUp = (reason: unknown) => {

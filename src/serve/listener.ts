@@ -6,6 +6,7 @@ import { randomUuid } from "../foundation/ids.ts";
 import { isDeeperThan, type Json } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Random } from "../foundation/random.ts";
+import { Exchanges } from "./exchanges.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 import type { Caller, Tokens } from "./tokens.ts";
 
@@ -107,29 +108,24 @@ export function openListener(options: ListenerOptions): FastifyInstance {
       request,
     ),
   );
+  const exchanges = new Exchanges(serveLimits, options.clock);
   // Hooks call back: promises of them would be a tenth of the time of a request without work.
   server.addHook("onRequest", (request, reply, done) => {
-    request.gone = goneSignal(reply, serveLimits.requestTimeoutMs, options.clock);
-    if (!isForm(request)) limitArrival(request, serveLimits.requestArrivalTimeoutMs, options.clock);
+    request.gone = exchanges.begin(request.raw, reply.raw, !isForm(request), (durationMs) =>
+      options.onAnswered({
+        method: request.method,
+        path: pathOf(request.url),
+        route: request.routeOptions.url ?? "unknown",
+        status: reply.statusCode,
+        caller: request.caller?.name ?? "",
+        durationMs,
+        requestId: request.id,
+      }),
+    );
     void reply.header("x-request-id", request.id);
     done();
   });
-  server.addHook("onResponse", (request, reply, done) => {
-    // A form that was refused before it was whole.
-    if (isForm(request) && !request.raw.complete) {
-      limitArrival(request, serveLimits.requestArrivalTimeoutMs, options.clock);
-    }
-    options.onAnswered({
-      method: request.method,
-      path: pathOf(request.url),
-      route: request.routeOptions.url ?? "unknown",
-      status: reply.statusCode,
-      caller: request.caller?.name ?? "",
-      durationMs: reply.elapsedTime,
-      requestId: request.id,
-    });
-    done();
-  });
+  server.addHook("onClose", async () => exchanges.close());
   return server;
 }
 
@@ -202,28 +198,6 @@ function hostAndPort(address: string): { host: string; port: number } {
 
 const isForm = ({ headers }: FastifyRequest) =>
   headers["content-type"]?.startsWith("multipart/") === true;
-
-/** Ends the connection of a request whose body does not arrive. */
-function limitArrival({ raw }: FastifyRequest, timeoutMs: number, clock: Clock): void {
-  const cancel = clock.schedule(timeoutMs, () => {
-    if (raw.complete) return;
-    raw.socket.end("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n");
-    raw.destroy();
-  });
-  raw.once("close", cancel);
-}
-
-function goneSignal({ raw }: FastifyReply, timeoutMs: number, clock: Clock): AbortSignal {
-  const gone = new AbortController();
-  const cancel = clock.schedule(timeoutMs, () =>
-    gone.abort(new SluiceError("REQUEST_TIMED_OUT", `after ${timeoutMs / 1000} s`)),
-  );
-  raw.once("close", () => {
-    cancel();
-    if (!raw.writableFinished) gone.abort(new SluiceError("CLIENT_GONE"));
-  });
-  return gone.signal;
-}
 
 /** Any error of the HTTP library, by its name in Sluice. */
 export function namedError(error: unknown): SluiceError {

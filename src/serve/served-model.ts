@@ -344,8 +344,12 @@ export class ServedModel {
     return response;
   }
 
-  async #enter(turn: Turn, signal: AbortSignal, stopped?: AbortSignal): Promise<Leave> {
-    if (stopped === undefined) return await this.admission.enter(turn, signal);
+  #enter(turn: Turn, signal: AbortSignal, stopped?: AbortSignal): Leave | Promise<Leave> {
+    if (stopped === undefined) return this.admission.enter(turn, signal);
+    return this.#enterUnlessStopped(turn, signal, stopped);
+  }
+
+  async #enterUnlessStopped(turn: Turn, signal: AbortSignal, stopped: AbortSignal): Promise<Leave> {
     stopped.throwIfAborted();
     // AbortSignal.any would keep a kilobyte of each row for as long as the batch exists.
     const waiting = new AbortController();

@@ -1,0 +1,116 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Clock } from "../foundation/clock.ts";
+import { SluiceError } from "../foundation/errors.ts";
+import type { ServeLimits } from "./options.ts";
+
+/** A request and its answer, from the arrival of the headers on. */
+interface Exchange {
+  request: IncomingMessage;
+  /** Aborted when the client has left, or when the time of the request is over. */
+  gone: AbortController;
+  startMs: number;
+  /** False for a form: its reader watches the arrival of each part. */
+  mustArrive: boolean;
+}
+
+type Timeouts = Pick<ServeLimits, "requestTimeoutMs" | "requestArrivalTimeoutMs">;
+
+/**
+ * The exchanges that a listener has in work, and the limits of their time. One timer serves all of
+ * them: timers of each would be a tenth of the time of a request without work.
+ *
+ * @example
+ * const gone = exchanges.begin(request.raw, reply.raw, true, (durationMs) => log(durationMs));
+ */
+export class Exchanges {
+  readonly #clock: Clock;
+  readonly #timeouts: Timeouts;
+  /** In the order of their starts. */
+  readonly #open = new Set<Exchange>();
+  #cancelTimer: (() => void) | undefined;
+
+  constructor(timeouts: Timeouts, clock: Clock) {
+    this.#timeouts = timeouts;
+    this.#clock = clock;
+  }
+
+  /**
+   * @param mustArrive whether the connection ends if the whole request does not arrive in time.
+   * @param onAnswered called at the end of the answer with its time in milliseconds, unless the
+   *   client left before.
+   * @returns the signal that is aborted with `CLIENT_GONE` or `REQUEST_TIMED_OUT`.
+   */
+  begin(
+    request: IncomingMessage,
+    response: ServerResponse,
+    mustArrive: boolean,
+    onAnswered: (durationMs: number) => void,
+  ): AbortSignal {
+    const gone = new AbortController();
+    const startMs = this.#clock.monotonic();
+    const exchange = { request, gone, startMs, mustArrive };
+    this.#open.add(exchange);
+    this.#cancelTimer ??= this.#timer(this.#firstMs);
+    response.on("close", () => {
+      this.#open.delete(exchange);
+      if (!request.complete && !request.destroyed) this.#limitRest(request);
+      if (response.writableFinished) onAnswered(this.#clock.monotonic() - startMs);
+      else gone.abort(new SluiceError("CLIENT_GONE"));
+    });
+    return gone.signal;
+  }
+
+  /** Stops the timer; open exchanges have no limits any more. */
+  close(): void {
+    this.#cancelTimer?.();
+  }
+
+  /** The first time at which an exchange may have to end. */
+  get #firstMs(): number {
+    const { requestTimeoutMs, requestArrivalTimeoutMs } = this.#timeouts;
+    return Math.min(requestTimeoutMs, requestArrivalTimeoutMs);
+  }
+
+  #timer(delayMs: number): () => void {
+    return this.#clock.schedule(delayMs, () => this.#endLate());
+  }
+
+  #endLate(): void {
+    const { requestTimeoutMs, requestArrivalTimeoutMs } = this.#timeouts;
+    const nowMs = this.#clock.monotonic();
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const exchange of this.#open) {
+      const { request, gone, startMs, mustArrive } = exchange;
+      const ageMs = nowMs - startMs;
+      if (ageMs < this.#firstMs) {
+        // All others are younger.
+        nextMs = Math.min(nextMs, this.#firstMs - ageMs);
+        break;
+      }
+      const isWhole = !mustArrive || request.complete;
+      if (!isWhole && ageMs >= requestArrivalTimeoutMs) endSlow(request);
+      if (!gone.signal.aborted && ageMs >= requestTimeoutMs) {
+        gone.abort(new SluiceError("REQUEST_TIMED_OUT", `after ${requestTimeoutMs / 1000} s`));
+      }
+      const limits = [isWhole ? 0 : requestArrivalTimeoutMs, requestTimeoutMs];
+      const left = limits.map((limitMs) => limitMs - ageMs).filter((leftMs) => leftMs > 0);
+      nextMs = Math.min(nextMs, ...left);
+    }
+    // New ones may come, whose time is over sooner.
+    const delayMs = Math.min(nextMs, this.#firstMs);
+    this.#cancelTimer = nextMs === Number.POSITIVE_INFINITY ? undefined : this.#timer(delayMs);
+  }
+
+  /** A request that was answered before all of it had come, such as one that was refused. */
+  #limitRest(request: IncomingMessage): void {
+    const cancel = this.#clock.schedule(this.#timeouts.requestArrivalTimeoutMs, () => {
+      if (!request.complete) endSlow(request);
+    });
+    request.once("close", cancel);
+  }
+}
+
+function endSlow(request: IncomingMessage): void {
+  request.socket.end("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n");
+  request.destroy();
+}
