@@ -78,28 +78,35 @@ interface Place {
 function freeText({ exits, isBareCall, ends }: FreeText): Grammar {
   const texts = [...exits.keys()].filter((each) => each !== "");
   const alphabet = new Set([...texts, isBareCall ? bareText + blanks : ""].join(""));
-  const characters = [...alphabet].map((each) => each.codePointAt(0)!).sort((a, b) => a - b);
-  const other: GrammarNode = { kind: "characters", ranges: rangesBetween(characters) };
+  const away: Place = { seen: "", bare: undefined };
   const rules: Record<string, GrammarNode> = {};
   const visit = (place: Place): GrammarNode => {
-    const name = `text ${place.seen} ${place.bare ?? ""}`;
+    const name = nameOf(place);
     if (name in rules) return rule(name);
     // Filled in below: places lead to one another.
     rules[name] = nothing;
-    const items = [...ends, sequence(other, visit({ seen: "", bare: undefined }))];
-    for (const code of characters) {
-      const character = String.fromCodePoint(code);
+    const items: GrammarNode[] = [...ends];
+    const listed: number[] = [];
+    for (const character of alphabet) {
       const bare = bareAfter(place.bare, character);
-      if (bare === bareText.length) continue;
       const seen = place.seen + character;
       const exit = texts.find((each) => seen.endsWith(each));
-      const next = exit === undefined ? visit({ seen: begun(seen, texts), bare }) : exits.get(exit)!;
-      items.push(sequence(text(character), next));
+      const next: Place = { seen: begun(seen, texts), bare };
+      if (exit === undefined && nameOf(next) === nameOf(away)) continue;
+      listed.push(character.codePointAt(0)!);
+      if (bare === bareText.length) continue;
+      const then = exit === undefined ? visit(next) : exits.get(exit)!;
+      items.push(sequence(text(character), then));
     }
-    rules[name] = choice(items);
+    const other: GrammarNode = { kind: "characters", ranges: rangesBeside(listed) };
+    rules[name] = choice([...items, sequence(other, visit(away))]);
     return rule(name);
   };
   return { root: visit({ seen: "", bare: isBareCall ? 0 : undefined }), rules };
+}
+
+function nameOf({ seen, bare }: Place): string {
+  return `text ${seen} ${bare ?? ""}`;
 }
 
 /** The longest end of a text with which one of the others begins. */
@@ -114,9 +121,21 @@ function bareAfter(bare: number | undefined, character: string): number | undefi
   return bareStarts.has(bare) && blanks.includes(character) ? bare : undefined;
 }
 
-/** All code points except these, which are in order. */
-function rangesBetween(codes: readonly number[]): [number, number][] {
-  const starts = [0, ...codes.map((code) => code + 1)];
-  const stops = [...codes.map((code) => code - 1), 0x10ffff];
-  return starts.map((from, at): [number, number] => [from, stops[at]!]).filter(([a, b]) => a <= b);
+/** All characters except these. */
+function rangesBeside(codes: readonly number[]): [number, number][] {
+  const ranges: [number, number][] = [];
+  let from = 0;
+  // Surrogates are no characters.
+  for (const code of [...codes, 0x110000].sort((a, b) => a - b)) {
+    if (code > from) ranges.push([from, code - 1]);
+    from = code + 1;
+  }
+  return ranges.flatMap(([first, last]): [number, number][] =>
+    first < 0xd800 && last > 0xdfff
+      ? [
+          [first, 0xd7ff],
+          [0xe000, last],
+        ]
+      : [[first, last]],
+  );
 }
