@@ -18,19 +18,8 @@ import type {
 import { candidateSpans } from "../../src/foundation/spans.ts";
 import { engineConformance } from "../conformance/engine-conformance.ts";
 import { sluiceProgram } from "../sluice-program.ts";
-import { engineContext } from "./llama-files.ts";
+import { engineContext, whyOpenvinoIsMissing } from "./llama-files.ts";
 import { complete } from "./llama-requests.ts";
-
-/** Fetches what is not here yet: 300 MB of packages and 98 MB of model, once. */
-async function whyMissing(): Promise<string | undefined> {
-  try {
-    await resolveModel("smollm2-135m-instruct", engineContext, { download: true });
-    await locateEnginePackage("openvino", engineContext, { install: true });
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
 
 /** Has the library write a GGUF file's model in its own form beside it. */
 const savesFolder = `
@@ -40,7 +29,7 @@ openvino_genai.Tokenizer(gguf, **saves)
 openvino_genai.ContinuousBatchingPipeline(gguf, openvino_genai.SchedulerConfig(), "CPU", saves)
 `;
 
-const missing = await whyMissing();
+const missing = await whyOpenvinoIsMissing();
 const never = new AbortController().signal;
 const open = (options: object = {}) =>
   openOpenvino(
