@@ -16,6 +16,7 @@ import type {
   SlottedLine,
 } from "../../src/foundation/inference.ts";
 import { candidateSpans } from "../../src/foundation/spans.ts";
+import { compileStructuredForm } from "../../src/prompt/structure/structured-form.ts";
 import { engineConformance } from "../conformance/engine-conformance.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 import { engineContext, whyOpenvinoIsMissing } from "./llama-files.ts";
@@ -196,6 +197,19 @@ describe("engine openvino", () => {
     expect(answers).toHaveLength(2);
     expect(answers[0]!.text).toContain("Paris");
     expect(answers[1]!.text).not.toBe(answers[0]!.text);
+  });
+
+  it("ends a form where it ends, and refuses it in a beam search, which would ignore it", async () => {
+    const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
+    const { structure } = compileStructuredForm(schema, "schema").ask([]);
+    const request = (parameters: Partial<SamplingParameters>) => ({
+      ...complete("A number as JSON: ", { maxNewTokens: 40, ...parameters }),
+      ...(structure && { structure }),
+    });
+    expect(JSON.parse(await text(request({ ignoreEos: true }))).n).toBeTypeOf("number");
+    await expect(ask(request({ numBeams: 3 }))).rejects.toMatchObject({
+      ...{ code: "PARAMETER_UNSUPPORTED", place: { field: "generation.numBeams" } },
+    });
   });
 
   it("gives nearly always the same alone and in a batch where it is exact", async () => {
