@@ -199,7 +199,7 @@ describe("engine openvino", () => {
     expect(answers[1]!.text).not.toBe(answers[0]!.text);
   });
 
-  it("ends a form where it ends, and refuses it in a beam search, which would ignore it", async () => {
+  it("ends a form where it ends, and refuses it in a beam search", async () => {
     const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
     const { structure } = compileStructuredForm(schema, "schema").ask([]);
     const request = (parameters: Partial<SamplingParameters>) => ({

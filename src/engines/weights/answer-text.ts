@@ -18,7 +18,7 @@ export interface AnswerTextOptions {
   trimsStart?: boolean;
 }
 
-/** The text of an answer in the making: it ends before a stop text, and calls are no part of it. */
+/** The text of an answer in the making: without its calls, and cut before a stop text. */
 export class AnswerText {
   readonly #options: AnswerTextOptions;
   readonly #longestStop: number;

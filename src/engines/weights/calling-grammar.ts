@@ -70,7 +70,7 @@ interface FreeText {
 interface Place {
   /** The end of the text, as far as one of the exits may have begun. */
   seen: string;
-  /** How much of `bareText` it consists of; undefined if it is no bare call. */
+  /** How much of `bareText` it consists of; undefined once it differs. */
   bare: number | undefined;
 }
 
@@ -125,7 +125,7 @@ function bareAfter(bare: number | undefined, character: string): number | undefi
 function rangesBeside(codes: readonly number[]): [number, number][] {
   const ranges: [number, number][] = [];
   let from = 0;
-  // Surrogates are no characters.
+  // Surrogates are left out: they are halves of characters.
   for (const code of [...codes, 0x110000].sort((a, b) => a - b)) {
     if (code > from) ranges.push([from, code - 1]);
     from = code + 1;
