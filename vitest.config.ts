@@ -7,7 +7,7 @@ import TestSequencer from "./scripts/test-sequencer.ts";
 process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), "node-compile-cache");
 
 /** Tests that compute with a real model in process, which takes every core. */
-const modelTests = ["llama*", "openvino", "recipes"].map(
+const modelTests = ["llama*", "openvino*", "recipes"].map(
   (name) => `test/integration/${name}.test.ts`,
 );
 

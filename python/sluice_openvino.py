@@ -205,6 +205,7 @@ class Request:
         self.stop: List[str] = asked.get("stop", [])
         self.generation: Dict[str, Any] = asked["generation"]
         self.grammar: Optional[str] = asked.get("grammar")
+        self.may_call: bool = asked.get("mayCall", False)
         self.count: int = asked.get("answers", 1)
         # A beam search finds all its answers in one generation.
         self.generations = 1 if "num_beams" in self.generation else self.count
@@ -345,6 +346,7 @@ class Host:
             "bosToken": self.tokenizer.get_bos_token_id(),
             "eos": self.tokenizer.get_eos_token(),
             "firstToken": whole_ids[0] if starts else None,
+            "specialTexts": list(self.special),
         }
 
     def special_texts(self) -> Dict[str, int]:
@@ -505,8 +507,9 @@ class Host:
 
     def text_of(self, request: Request, tokens: Sequence[int]) -> Tuple[str, bool]:
         """The text of an answer, and whether a stop text ended it."""
-        text = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
-        if request.grammar is not None:
+        # Special tokens may begin and end calls.
+        text = self.tokenizer.decode(list(tokens), skip_special_tokens=not request.may_call)
+        if request.grammar is not None and not request.may_call:
             # A form may begin with the space before its first word.
             text = text.lstrip()
         places = [text.find(stop) for stop in request.stop]

@@ -30,6 +30,15 @@ export function withOwnRules({ root, rules }: Grammar, prefix: string): Grammar 
   return { root: renamed(root, own), rules: Object.fromEntries(entries) };
 }
 
+/** The texts of both grammars. */
+export function eitherOf(a: Grammar, b: Grammar): Grammar {
+  const [first, second] = [withOwnRules(a, "first"), withOwnRules(b, "second")];
+  return {
+    root: { kind: "choice", items: [first.root, second.root] },
+    rules: { ...first.rules, ...second.rules },
+  };
+}
+
 function renamed(node: GrammarNode, own: (name: string) => string): GrammarNode {
   switch (node.kind) {
     case "rule":

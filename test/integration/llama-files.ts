@@ -35,3 +35,14 @@ export async function findLlamaFiles(): Promise<LlamaFiles> {
     return { missing: (error as Error).message };
   }
 }
+
+/** Fetches what is not here yet: 300 MB of packages and 98 MB of model, once. */
+export async function whyOpenvinoIsMissing(): Promise<string | undefined> {
+  try {
+    await resolveModel("smollm2-135m-instruct", engineContext, { download: true });
+    await locateEnginePackage("openvino", engineContext, { install: true });
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}

@@ -2,70 +2,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { openLlamaFrom } from "../../src/engines/llama/engine.ts";
 import { openedEngine } from "../../src/engines/opened-engine.ts";
-import {
-  greedyParameters,
-  type InferenceResponse,
-  type OnDelta,
-} from "../../src/foundation/inference.ts";
-import type { JsonObject } from "../../src/foundation/json.ts";
-import { requestPromptSet } from "../../src/run/plan/job-prompts.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
+import { callsOf, chatsWithTools, expectValid } from "./tool-chats.ts";
 
 const files = await findLlamaFiles();
-const never = new AbortController().signal;
-
-const prompts = requestPromptSet({ engine: "llama", name: "model" }, ["*"], {
-  ...greedyParameters,
-  maxNewTokens: 80,
-  seed: 1,
-});
-
-const weather = {
-  type: "function",
-  function: {
-    name: "weather",
-    description: "The weather of a city",
-    parameters: {
-      type: "object",
-      properties: {
-        city: { type: "string", maxLength: 12 },
-        unit: { enum: ["celsius", "fahrenheit"] },
-        days: { type: "integer", minimum: 0 },
-      },
-      required: ["city", "unit"],
-    },
-  },
-};
-const time = { type: "function", function: { name: "time", description: "The time of day" } };
-/** Sends a body of a chat with both tools, and takes its answer as a batch does. */
-async function ask(
-  engine: Engine,
-  body: JsonObject,
-  { signal = never, tell }: { signal?: AbortSignal; tell?: (text: string) => void } = {},
-): Promise<InferenceResponse> {
-  const chat = {
-    messages: [{ role: "user", content: "How is the weather in Bern?" }],
-    tools: [weather, time],
-    ...body,
-  };
-  const line = { custom_id: "1", method: "POST", url: "/v1/chat/completions", body: chat };
-  const [request] = prompts.requests(line, 0);
-  const onDelta: OnDelta | undefined = tell && (({ text }) => tell(text));
-  return prompts.accept(request!, await engine.infer(request!, signal, onDelta));
-}
-
-const callsOf = ({ answers }: InferenceResponse) =>
-  answers.flatMap(({ toolCalls = [] }) => toolCalls.map(({ function: called }) => called));
-
-function expectValid({ name, arguments: given }: { name: string; arguments: string }): void {
-  const value = JSON.parse(given) as JsonObject;
-  if (name === "time") return expect(value).toEqual({});
-  expect(name).toBe("weather");
-  expect(value.city).toBeTypeOf("string");
-  expect(["celsius", "fahrenheit"]).toContain(value.unit);
-  if (value.days !== undefined) expect(Number.isInteger(value.days)).toBe(true);
-}
+const ask = chatsWithTools({ engine: "llama", name: "model" });
 
 describe("llama with a template that has tools", () => {
   beforeEach((context) => context.skip(files.missing !== undefined, files.missing));

@@ -16,21 +16,11 @@ import type {
   SlottedLine,
 } from "../../src/foundation/inference.ts";
 import { candidateSpans } from "../../src/foundation/spans.ts";
+import { compileStructuredForm } from "../../src/prompt/structure/structured-form.ts";
 import { engineConformance } from "../conformance/engine-conformance.ts";
 import { sluiceProgram } from "../sluice-program.ts";
-import { engineContext } from "./llama-files.ts";
+import { engineContext, whyOpenvinoIsMissing } from "./llama-files.ts";
 import { complete } from "./llama-requests.ts";
-
-/** Fetches what is not here yet: 300 MB of packages and 98 MB of model, once. */
-async function whyMissing(): Promise<string | undefined> {
-  try {
-    await resolveModel("smollm2-135m-instruct", engineContext, { download: true });
-    await locateEnginePackage("openvino", engineContext, { install: true });
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
 
 /** Has the library write a GGUF file's model in its own form beside it. */
 const savesFolder = `
@@ -40,7 +30,7 @@ openvino_genai.Tokenizer(gguf, **saves)
 openvino_genai.ContinuousBatchingPipeline(gguf, openvino_genai.SchedulerConfig(), "CPU", saves)
 `;
 
-const missing = await whyMissing();
+const missing = await whyOpenvinoIsMissing();
 const never = new AbortController().signal;
 const open = (options: object = {}) =>
   openOpenvino(
@@ -207,6 +197,19 @@ describe("engine openvino", () => {
     expect(answers).toHaveLength(2);
     expect(answers[0]!.text).toContain("Paris");
     expect(answers[1]!.text).not.toBe(answers[0]!.text);
+  });
+
+  it("ends a form where it ends, and refuses it in a beam search", async () => {
+    const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
+    const { structure } = compileStructuredForm(schema, "schema").ask([]);
+    const request = (parameters: Partial<SamplingParameters>) => ({
+      ...complete("A number as JSON: ", { maxNewTokens: 40, ...parameters }),
+      ...(structure && { structure }),
+    });
+    expect(JSON.parse(await text(request({ ignoreEos: true }))).n).toBeTypeOf("number");
+    await expect(ask(request({ numBeams: 3 }))).rejects.toMatchObject({
+      ...{ code: "PARAMETER_UNSUPPORTED", place: { field: "generation.numBeams" } },
+    });
   });
 
   it("gives nearly always the same alone and in a batch where it is exact", async () => {

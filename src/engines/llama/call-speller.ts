@@ -202,6 +202,17 @@ export class CallSpeller implements Spelling {
   }
 }
 
+/** The bytes of the special tokens in a format's texts, which other answers do not show. */
+export function formatBytes(
+  format: CallFormat,
+  vocabulary: Vocabulary,
+  tokenize: (text: string) => readonly number[],
+): ReadonlyMap<number, Uint8Array> {
+  const tokens = [...opensOf(format), format.close].flatMap(tokenize);
+  const special = tokens.filter((token) => vocabulary.bytes(token).length === 0);
+  return new Map(special.map((token) => [token, Buffer.from(vocabulary.text(token))]));
+}
+
 function only(tokens: readonly number[]): Partial<SamplerConfig> {
   return onlyTokens(Uint32Array.from(tokens));
 }

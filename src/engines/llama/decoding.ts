@@ -4,9 +4,8 @@ import type {
   FinishReason,
   SamplingParameters,
   TokenLogprob,
-  ToolCall,
 } from "../../foundation/inference.ts";
-import type { CallReader } from "../weights/call-formats.ts";
+import { AnswerText, type CallReading } from "../weights/answer-text.ts";
 import type { LogProbabilities } from "./loaded-llama.ts";
 import type { SamplerConfig } from "./node-llama-cpp.ts";
 import { hasPenalties, noneOf, penaltyConfig, samplerConfig } from "./sampling.ts";
@@ -21,16 +20,10 @@ export interface DecodingOptions {
   /** If the answer has a form: it allows only texts of that form. */
   speller?: Spelling;
   /** If the answer may call tools. */
-  calls?: CallReading;
-}
-
-/** How calls are found in an answer. */
-export interface CallReading {
-  reader: CallReader;
-  /** The bytes of special tokens that belong to calls. */
-  formatBytes: ReadonlyMap<number, Uint8Array>;
-  /** The id of a call, by its place in the answer. */
-  idOf(place: number): string;
+  calls?: CallReading & {
+    /** The bytes of special tokens that belong to calls. */
+    formatBytes: ReadonlyMap<number, Uint8Array>;
+  };
 }
 
 /** One answer in the making: takes tokens one by one and says what to compute next. */
@@ -39,22 +32,16 @@ export class Decoding {
   readonly #parameters: SamplingParameters;
   readonly #vocabulary: Vocabulary;
   readonly #speller: Spelling | undefined;
-  readonly #calls: CallReading | undefined;
+  readonly #calls: DecodingOptions["calls"];
   /** Settings of the sampler for the whole answer. */
   readonly #config: SamplerConfig;
   readonly #tokens: number[] = [];
   readonly #logprobs: TokenLogprob[] = [];
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  readonly #longestStop: number;
-  /** Of an answer that may call tools, as far as it is known to be text. */
-  #text = "";
-  #toolCalls: readonly ToolCall[] | undefined;
-  /** How much of the answer's text, and of its tokens, `takeDelta` has returned. */
-  #toldChars = 0;
+  readonly #text: AnswerText;
+  /** How many of the answer's tokens `takeDelta` has returned. */
   #toldTokens = 0;
   #finishReason: FinishReason | undefined;
-  /** True if a stop text ended the answer. */
-  #isStopped = false;
   /** The speller's choices for the next token, if there are any. */
   #settings: Partial<SamplerConfig> | undefined;
 
@@ -65,7 +52,9 @@ export class Decoding {
     this.#speller = options.speller;
     this.#calls = options.calls;
     this.#config = wholeConfig(options);
-    this.#longestStop = Math.max(0, ...options.parameters.stop.map((stop) => stop.length));
+    const { parameters, speller, calls } = options;
+    const trimsStart = speller !== undefined && calls === undefined;
+    this.#text = new AnswerText({ stop: parameters.stop, calls, trimsStart });
   }
 
   /** True if the answer is complete. */
@@ -133,51 +122,26 @@ export class Decoding {
    * is none.
    */
   takeDelta(): Omit<AnswerDelta, "choice"> | undefined {
-    this.#readToolCalls();
-    const whole = this.#answerText;
-    const text = whole.slice(this.#toldChars, this.isDone ? undefined : this.#settledEnd(whole));
+    if (this.isDone) this.#endText();
+    const text = this.#text.take();
     if (text === "") return undefined;
     const tokens = this.#tokens.length - this.#toldTokens;
-    this.#toldChars += text.length;
     this.#toldTokens += tokens;
     return { text, tokens };
   }
 
-  get #answerText(): string {
-    const isForm = this.#speller !== undefined && this.#calls === undefined;
-    return isForm ? this.#text.trimStart() : this.#text;
-  }
-
-  /** Where an incomplete stop text may have begun; else the end. */
-  #settledEnd(text: string): number {
-    const { stop } = this.#parameters;
-    for (let at = Math.max(0, text.length - this.#longestStop + 1); at < text.length; at++) {
-      const end = text.slice(at);
-      if (stop.some((each) => each.startsWith(end))) return at;
-    }
-    return text.length;
-  }
-
-  /** Once the answer is complete: what was not known to be text is text or a call. */
-  #readToolCalls(): void {
-    if (!this.isDone || this.#calls === undefined || this.#toolCalls !== undefined) return;
-    const { reader, idOf } = this.#calls;
-    const { text, calls } = reader.end();
-    this.#toolCalls = calls.map((called, place) => {
-      return { id: idOf(place), type: "function", function: called };
-    });
-    if (!this.#isStopped) this.#writeText(text);
+  #endText(): void {
+    this.#text.end();
+    if (this.#text.isStopped) this.#finishReason = "stop";
   }
 
   answer(): Answer {
-    this.#readToolCalls();
-    const text = this.#answerText;
+    this.#endText();
+    const { value: text, toolCalls } = this.#text;
     const finishReason = this.#finishReason ?? "error";
     const answer: Answer = { text, finishReason, tokens: this.#tokens.length };
     if (this.logprobs > 0) answer.logprobs = this.#logprobs;
-    if (this.#toolCalls !== undefined && this.#toolCalls.length > 0) {
-      answer.toolCalls = this.#toolCalls;
-    }
+    if (toolCalls.length > 0) answer.toolCalls = toolCalls;
     return answer;
   }
 
@@ -226,27 +190,11 @@ export class Decoding {
   #write(token: number): void {
     this.#tokens.push(token);
     const bytes = this.#calls?.formatBytes.get(token) ?? this.#vocabulary.bytes(token);
-    const text = this.#decoder.decode(bytes, { stream: true });
-    this.#writeText(this.#calls === undefined ? text : this.#calls.reader.push(text));
+    this.#text.push(this.#decoder.decode(bytes, { stream: true }));
+    if (this.#text.isStopped) this.#finishReason = "stop";
     if (this.#finishReason === undefined && this.#tokens.length >= this.#parameters.maxNewTokens) {
       this.#finishReason = "length";
     }
-  }
-
-  #writeText(text: string): void {
-    const seen = this.#text.length;
-    this.#text += text;
-    if (this.#longestStop > 0) this.#cutAtStop(Math.max(0, seen - this.#longestStop));
-  }
-
-  #cutAtStop(from: number): void {
-    const places = this.#parameters.stop
-      .map((stop) => (stop === "" ? -1 : this.#text.indexOf(stop, from)))
-      .filter((place) => place >= 0);
-    if (places.length === 0) return;
-    this.#text = this.#text.slice(0, Math.min(...places));
-    this.#isStopped = true;
-    this.#finishReason = "stop";
   }
 }
 

@@ -1,7 +1,7 @@
 import { availableParallelism, freemem } from "node:os";
 import { basename } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
-import { type Grammar, withOwnRules } from "../../foundation/grammar.ts";
+import { eitherOf, type Grammar } from "../../foundation/grammar.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import {
   type InferenceRequest,
@@ -16,19 +16,19 @@ import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
 import { lineGrammar } from "../line-grammar.ts";
 import { llamaVersion } from "../packages/lock.ts";
-import { CallReader, callsGrammar } from "../weights/call-formats.ts";
+import { callsGrammar } from "../weights/call-formats.ts";
 import { ChatTemplate, type PromptPiece, spaceAfter } from "../weights/chat-template.ts";
 import { contextShape } from "../weights/context-shape.ts";
 import { checkGgufFile } from "../weights/gguf-file.ts";
 import type { GgufMetadata } from "../weights/gguf-metadata.ts";
 import { type PromptTokenizer, requestTokens, tokenParts } from "../weights/prompt-tokens.ts";
-import { CallSpeller } from "./call-speller.ts";
+import { type AskedCalls, askedCalls, callReadings } from "../weights/tool-calling.ts";
+import { CallSpeller, formatBytes } from "./call-speller.ts";
 import { Decoding, type DecodingOptions } from "./decoding.ts";
 import { GrammarAutomaton } from "./grammar-automaton.ts";
 import { type LoadedLlama, type LoraAdapter, loadLlama } from "./loaded-llama.ts";
 import { type OnText, Scheduler } from "./scheduler.ts";
 import { Speller } from "./speller.ts";
-import { type AskedCalls, askedCalls, formatBytes } from "./tool-calling.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
 /**
@@ -223,11 +223,12 @@ class HostedLlama implements HostedEngine {
 
   /** What the decodings of a request need to call tools, by the place of the answer. */
   #calling(
-    { format, argumentGrammars, isForced, isParallel }: AskedCalls,
+    asked: AskedCalls,
     request: InferenceRequest,
     prompt: readonly number[],
   ): (answer: number) => Pick<DecodingOptions, "speller" | "calls"> {
     const { structure, parameters } = request;
+    const { format, argumentGrammars, isForced, isParallel } = asked;
     const vocabulary = this.#vocabulary;
     const tokenizeFormat = (text: string) => this.#tokenizer.tokenize(text, true, false);
     const bytes = formatBytes(format, vocabulary, tokenizeFormat);
@@ -235,7 +236,7 @@ class HostedLlama implements HostedEngine {
     const automaton = this.#automatonOf(grammar);
     const answerGrammar =
       structure && (format.open === "" ? eitherOf(structure.grammar, grammar) : structure.grammar);
-    const digest = sha256Hex(JSON.stringify([requestSeed(request), prompt]));
+    const readingOf = callReadings(asked, request, prompt);
     return (answer) => ({
       speller: new CallSpeller({
         ...{ format, vocabulary, formatBytes: bytes, tokenizeFormat, isForced, isParallel },
@@ -243,12 +244,7 @@ class HostedLlama implements HostedEngine {
         ...(answerGrammar && { answer: this.#grammarSpeller(answerGrammar) }),
         ignoresEnds: parameters.ignoreEos === true,
       }),
-      calls: {
-        reader: new CallReader(format, Object.keys(argumentGrammars)),
-        formatBytes: bytes,
-        // Of 9 letters and digits, as Mistral's templates want them.
-        idOf: (place) => sha256Hex(`${digest}:${answer}:${place}`).slice(0, 9),
-      },
+      calls: { ...readingOf(answer), formatBytes: bytes },
     });
   }
 
@@ -297,15 +293,6 @@ function templateOf({ model }: LoadedLlama, vocabulary: Vocabulary): ChatTemplat
     eos: eosString ?? "",
     special: () => vocabulary.specialTexts(),
   });
-}
-
-/** The texts of both grammars. */
-function eitherOf(a: Grammar, b: Grammar): Grammar {
-  const [first, second] = [withOwnRules(a, "first"), withOwnRules(b, "second")];
-  return {
-    root: { kind: "choice", items: [first.root, second.root] },
-    rules: { ...first.rules, ...second.rules },
-  };
 }
 
 /**

@@ -14,6 +14,8 @@ export const openvinoDescription: EngineDescription<OpenvinoModelOptions> = {
     logprobs: "leave it out, or take engine llama: the library reports the chosen token alone",
   }),
   maxNewTokens: 1024,
+  callsTools: true,
+  enforcesArguments: true,
   keepsPrefixes: true,
   usesAllCores: true,
   withAbsolutePaths(options, absolute) {

@@ -2,6 +2,7 @@ import { freemem } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageFile } from "../../entry.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { toGbnf } from "../../foundation/grammar.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import {
@@ -18,8 +19,11 @@ import { type HostedClient, openHostedEngine } from "../host/client.ts";
 import type { TokenRequest } from "../host/protocol.ts";
 import { lineGrammar } from "../line-grammar.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
+import { callingGrammar } from "../weights/calling-grammar.ts";
 import { ChatTemplate, type PromptPiece, spaceAfter } from "../weights/chat-template.ts";
 import { partsOf, requestTokens } from "../weights/prompt-tokens.ts";
+import { type AskedCalls, askedCalls } from "../weights/tool-calling.ts";
+import { CallingAnswers } from "./calling-answers.ts";
 import { findWeights } from "./model-files.ts";
 import type { OpenvinoModelOptions } from "./options.ts";
 
@@ -35,6 +39,7 @@ interface ModelFacts {
   eos: string;
   bosToken: number;
   firstToken: number | null;
+  specialTexts: readonly string[];
 }
 
 /**
@@ -121,8 +126,9 @@ class OpenvinoEngine implements Engine {
   ): Promise<InferenceResponse> {
     const { tokens, slottedLine } = request;
     const { bosToken, firstToken } = this.#model;
+    const calls = askedCalls(request, () => this.#chatTemplate);
     // The end of a prompt decides the beginning of its line.
-    const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request);
+    const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request, calls && request.tools);
     const parts = tokens ?? partsOf(pieces, (await this.#client.tokenizePieces([pieces]))[0]!);
     const prompt = requestTokens(request, parts, {
       contextTokens: this.#contextTokens,
@@ -132,8 +138,12 @@ class OpenvinoEngine implements Engine {
     const room = Math.min(this.#contextTokens, request.parameters.maxLength ?? this.#contextTokens);
     const maxNewTokens = Math.min(request.parameters.maxNewTokens, room - prompt.length);
     if (maxNewTokens <= 0) return nothingWritten(request, prompt.length);
-    const asked = tokenRequest(request, prompt, maxNewTokens, grammarOf(request, pieces));
-    return this.#client.inferTokens(asked, signal, onDelta);
+    const form = calls ? callingForm(request, calls) : formOf(request, pieces);
+    const asked = tokenRequest(request, prompt, maxNewTokens, form);
+    if (calls === undefined) return this.#client.inferTokens(asked, signal, onDelta);
+    const answers = new CallingAnswers(calls, request, prompt);
+    const tell = onDelta && answers.deltas(onDelta);
+    return answers.response(await this.#client.inferTokens(asked, signal, tell), onDelta);
   }
 
   async tokenize(prompts: readonly PromptWords[]): Promise<TokenizedPrompts> {
@@ -159,36 +169,57 @@ class OpenvinoEngine implements Engine {
     return this.#client.model as unknown as ModelFacts;
   }
 
-  #piecesOf({ messages, prompt }: PromptWords): PromptPiece[] {
+  #piecesOf({ messages, prompt }: PromptWords, tools?: readonly JsonObject[]): PromptPiece[] {
     if (messages === undefined) return [{ kind: "content", text: prompt ?? "" }];
-    const { chatTemplate, bos, eos } = this.#model;
-    this.#template ??= new ChatTemplate(chatTemplate, { bos, eos });
-    return this.#template.render(messages);
+    return this.#chatTemplate.render(messages, tools);
+  }
+
+  get #chatTemplate(): ChatTemplate {
+    const { chatTemplate, bos, eos, specialTexts } = this.#model;
+    const special = () => specialTexts;
+    this.#template ??= new ChatTemplate(chatTemplate, { bos, eos, special });
+    return this.#template;
   }
 }
 
 /** The possible texts of an answer, in the notation of the library's XGrammar. */
-function grammarOf(
+type Form = Pick<TokenRequest, "grammar" | "mayCall">;
+
+function formOf(
   { slottedLine, structure }: InferenceRequest,
   pieces: readonly PromptPiece[],
-): string | undefined {
-  if (slottedLine) return toGbnf(lineGrammar(slottedLine, spaceAfter(pieces)));
-  return structure && toGbnf(structure.grammar);
+): Form {
+  if (slottedLine) return { grammar: toGbnf(lineGrammar(slottedLine, spaceAfter(pieces))) };
+  return structure ? { grammar: toGbnf(structure.grammar) } : {};
+}
+
+function callingForm({ structure, parameters }: InferenceRequest, calls: AskedCalls): Form {
+  const { stop, ignoreEos: ignoresEnds } = parameters;
+  const options = { structure: structure?.grammar, stop, ...(ignoresEnds && { ignoresEnds }) };
+  return { grammar: toGbnf(callingGrammar(calls, options)), mayCall: true };
 }
 
 function tokenRequest(
   request: InferenceRequest,
   tokens: readonly number[],
   maxNewTokens: number,
-  grammar: string | undefined,
+  form: Form,
 ): TokenRequest {
-  const { stop, numReturnSequences = 1 } = request.parameters;
+  const { numBeams = 1, numReturnSequences = 1 } = request.parameters;
+  if (form.grammar !== undefined && numBeams > 1) throw formWithBeams();
+  const parameters = {
+    ...request.parameters,
+    // A form itself says where the answer may end.
+    ...(form.grammar !== undefined && { ignoreEos: false }),
+    ...(form.mayCall && { stop: [] }),
+  };
+  const { stop } = parameters;
   return {
     tokens,
-    generation: generationConfig(request.parameters, maxNewTokens, requestSeed(request)),
+    generation: generationConfig(parameters, maxNewTokens, requestSeed(request)),
     answers: numReturnSequences,
     ...(stop.length > 0 && { stop }),
-    ...(grammar !== undefined && { grammar }),
+    ...form,
   };
 }
 
@@ -223,6 +254,13 @@ function generationConfig(
         ...(minP > 0 && { min_p: minP }),
       }),
   };
+}
+
+/** In a beam search, the library ignores the grammar. */
+function formWithBeams(): SluiceError {
+  const hint = "leave it out: the library keeps no form in a beam search";
+  const detail = "generation.numBeams: not with tools, a schema or a line with slots";
+  return new SluiceError("PARAMETER_UNSUPPORTED", detail, { field: "generation.numBeams", hint });
 }
 
 /** The prompt leaves no room for an answer, and must not be cut. */

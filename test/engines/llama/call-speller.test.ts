@@ -1,10 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CallSpeller, type CallSpellerOptions } from "../../../src/engines/llama/call-speller.ts";
+import {
+  CallSpeller,
+  type CallSpellerOptions,
+  formatBytes,
+} from "../../../src/engines/llama/call-speller.ts";
 import { Decoding } from "../../../src/engines/llama/decoding.ts";
 import { GrammarAutomaton } from "../../../src/engines/llama/grammar-automaton.ts";
 import { Speller } from "../../../src/engines/llama/speller.ts";
-import { formatBytes } from "../../../src/engines/llama/tool-calling.ts";
 import {
   CallReader,
   callFormatOf,

@@ -1,10 +1,15 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Grammar } from "../../foundation/grammar.ts";
-import type { ChatMessage, InferenceRequest } from "../../foundation/inference.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
+import {
+  type ChatMessage,
+  type InferenceRequest,
+  requestSeed,
+} from "../../foundation/inference.ts";
 import { isJsonObject, type JsonObject } from "../../foundation/json.ts";
-import { type CallFormat, callFormatOf, opensOf } from "../weights/call-formats.ts";
-import type { ChatTemplate } from "../weights/chat-template.ts";
-import type { Vocabulary } from "./vocabulary.ts";
+import type { CallReading } from "./answer-text.ts";
+import { type CallFormat, CallReader, callFormatOf } from "./call-formats.ts";
+import type { ChatTemplate } from "./chat-template.ts";
 
 /** The calls that an answer may have. */
 export interface AskedCalls {
@@ -88,13 +93,20 @@ function unsupported(field: string, detail: string): SluiceError {
   return new SluiceError("PARAMETER_UNSUPPORTED", `${field}: ${detail}`, { field, hint });
 }
 
-/** The bytes of the special tokens in a format's texts, which other answers do not show. */
-export function formatBytes(
-  format: CallFormat,
-  vocabulary: Vocabulary,
-  tokenize: (text: string) => readonly number[],
-): ReadonlyMap<number, Uint8Array> {
-  const tokens = [...opensOf(format), format.close].flatMap(tokenize);
-  const special = tokens.filter((token) => vocabulary.bytes(token).length === 0);
-  return new Map(special.map((token) => [token, Buffer.from(vocabulary.text(token))]));
+/**
+ * How calls are found in the answers to a request, by the place of the answer.
+ *
+ * @param prompt the request's tokens: with its seed, they decide the ids of calls.
+ */
+export function callReadings(
+  { format, argumentGrammars }: AskedCalls,
+  request: InferenceRequest,
+  prompt: readonly number[],
+): (answer: number) => CallReading {
+  const digest = sha256Hex(JSON.stringify([requestSeed(request), prompt]));
+  return (answer) => ({
+    reader: new CallReader(format, Object.keys(argumentGrammars)),
+    // Of 9 letters and digits, as Mistral's templates want them.
+    idOf: (place) => sha256Hex(`${digest}:${answer}:${place}`).slice(0, 9),
+  });
 }

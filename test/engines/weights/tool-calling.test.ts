@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { askedCalls } from "../../../src/engines/llama/tool-calling.ts";
 import { ChatTemplate } from "../../../src/engines/weights/chat-template.ts";
+import { askedCalls } from "../../../src/engines/weights/tool-calling.ts";
 import {
   type ChatMessage,
   greedyParameters,

@@ -1,0 +1,204 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import OpenAI from "openai";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Engine } from "../../src/engines/engine.ts";
+import { resolveModel } from "../../src/engines/models/models.ts";
+import { openedEngine } from "../../src/engines/opened-engine.ts";
+import { openOpenvino } from "../../src/engines/openvino/engine.ts";
+import { openvinoModel } from "../../src/engines/openvino/options.ts";
+import type { JsonObject } from "../../src/foundation/json.ts";
+import { runSluice } from "../chaos/sluice-process.ts";
+import { engineContext, whyOpenvinoIsMissing } from "./llama-files.ts";
+import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
+import { serveFolder, startServe } from "./served.ts";
+import { callsOf, chatsWithTools, expectValid, weather } from "./tool-chats.ts";
+
+const missing = await whyOpenvinoIsMissing();
+const ask = chatsWithTools(openvinoModel.parse({ engine: "openvino", name: "model" }));
+const environment = { SLUICE_HOME: engineContext.homeDirectory };
+const question = { role: "user" as const, content: "How is the weather in Bern?" };
+
+describe("openvino with a template that has tools", () => {
+  beforeEach((context) => context.skip(missing !== undefined, missing));
+
+  let engine: Engine;
+  let model: Awaited<ReturnType<typeof withTemplate>>;
+  // Several threads wait for one another where a neighbour computes, many times as long.
+  const place = { contextTokens: 768, sequences: 16, cacheGib: 1, threads: 1 };
+  beforeAll(async () => {
+    if (missing !== undefined) return;
+    const name = "smollm2-135m-instruct";
+    const { path } = await resolveModel(name, engineContext, { download: false });
+    model = await withTemplate(path, hermesTemplate);
+    const options = openvinoModel.parse({ engine: "openvino", name: model.path, ...place });
+    engine = openedEngine(await openOpenvino(options, engineContext), { callsTools: true });
+  });
+  afterAll(async () => {
+    await engine?.close();
+    await model?.remove();
+  });
+
+  it("calls a tool with valid arguments where it must, whatever is sampled", async () => {
+    const forced = { temperature: 1.2, parallel_tool_calls: false, tool_choice: "required" };
+    const named = { ...forced, tool_choice: { type: "function", function: { name: "weather" } } };
+    const seeds = Array.from({ length: 48 }, (_, seed) => seed);
+    const responses = await Promise.all(
+      seeds.map((seed) => ask(engine, { ...(seed % 4 === 0 ? forced : named), seed })),
+    );
+    for (const [seed, response] of responses.entries()) {
+      const calls = callsOf(response);
+      expect(calls).toHaveLength(1);
+      expectValid(calls[0]!);
+      if (seed % 4 !== 0) expect(calls[0]!.name).toBe("weather");
+      expect(response.answers[0]!.text).toBe("");
+    }
+    const different = new Set(responses.map((response) => JSON.stringify(callsOf(response))));
+    expect(different.size).toBeGreaterThan(3);
+  });
+
+  it("calls a tool where it may, and tells the text before it alone", async () => {
+    const told: string[] = [];
+    const response = await ask(engine, { messages: primed }, { tell: (text) => told.push(text) });
+    expect(response.answers[0]).toMatchObject({ text: "I look it up.", finishReason: "stop" });
+    expect(callsOf(response).map(({ name }) => name)).toContain("weather");
+    for (const call of callsOf(response)) expectValid(call);
+    expect(told.join("")).toBe("I look it up.");
+    expect(told.length).toBeGreaterThan(2);
+    const again = await ask(engine, { messages: primed });
+    expect(again.answers[0]!.toolCalls).toEqual(response.answers[0]!.toolCalls);
+  });
+
+  it("answers text where it may call and does not, also with results of tools", async () => {
+    const results = [
+      ...primed,
+      { role: "assistant", content: "", tool_calls: [{ ...callOf("Bern"), id: "c3" }] },
+      { role: "tool", tool_call_id: "c3", content: "Sunny, 21 degrees." },
+    ];
+    const [hello, plain, told] = await Promise.all([
+      ask(engine, { messages: [{ role: "user", content: "Hello!" }] }),
+      ask(engine, { messages: [{ role: "user", content: "Hello!" }], tool_choice: "none" }),
+      ask(engine, { messages: results as unknown as JsonObject[], tool_choice: "none" }),
+    ]);
+    for (const response of [hello!, plain!, told!]) {
+      expect(callsOf(response)).toEqual([]);
+      expect(response.answers[0]!.text).not.toBe("");
+    }
+    expect(hello!.usage.promptTokens).toBeGreaterThan(plain!.usage.promptTokens);
+  });
+
+  it("calls one tool where calls may not be parallel, and gives several answers", async () => {
+    const [one, several] = await Promise.all([
+      ask(engine, { tool_choice: "required", parallel_tool_calls: false }),
+      ask(engine, { tool_choice: "required", temperature: 1, n: 3 }),
+    ]);
+    expect(callsOf(one!)).toHaveLength(1);
+    const calls = several!.answers.map(({ toolCalls = [] }) => toolCalls);
+    expect(calls).toHaveLength(3);
+    for (const each of calls) expect(each.length).toBeGreaterThan(0);
+    for (const call of callsOf(several!)) expectValid(call);
+    const ids = calls.flat().map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it("ends text at a stop text, calls by themselves, and both at the limit of tokens", async () => {
+    const asked = { messages: primed };
+    const [stopped, within, short] = await Promise.all([
+      ask(engine, { ...asked, stop: ["up"] }),
+      ask(engine, { ...asked, stop: ["weather", "city"] }),
+      ask(engine, { ...asked, max_tokens: 12 }),
+    ]);
+    expect(stopped!.answers).toMatchObject([{ text: "I look it ", finishReason: "stop" }]);
+    expect(callsOf(stopped!)).toEqual([]);
+    expect(stopped!.usage.completionTokens).toBeLessThan(8);
+    expect(callsOf(within!).map(({ name }) => name)).toContain("weather");
+    expect(short!.answers).toMatchObject([{ finishReason: "length", tokens: 12 }]);
+    expect(callsOf(short!)).toEqual([]);
+    expect(short!.answers[0]!.text).toMatch(/^I look it up\..*<tool_call>/s);
+  });
+
+  it("has the form that was asked for, or calls a tool", async () => {
+    const schema = {
+      type: "object",
+      properties: { rain: { type: "boolean" } },
+      required: ["rain"],
+    };
+    const format = { type: "json_schema", json_schema: { name: "rain", schema } };
+    const [plain, forced] = await Promise.all([
+      ask(engine, { response_format: format }),
+      ask(engine, { response_format: format, tool_choice: "required" }),
+    ]);
+    const { text, toolCalls } = plain!.answers[0]!;
+    if (toolCalls === undefined) expect(JSON.parse(text).rain).toBeTypeOf("boolean");
+    for (const call of [...callsOf(plain!), ...callsOf(forced!)]) expectValid(call);
+    expect(callsOf(forced!).length).toBeGreaterThan(0);
+  });
+
+  it("serves calls to OpenAI's own client, and refuses tools that the template lacks", async () => {
+    const own = { engine: "openvino" as const, name: model.path, ...place, sequences: 4 };
+    const plain = { ...own, name: "smollm2-135m-instruct" };
+    const generation = { temperature: 0, maxNewTokens: 80 };
+    const models = { tools: { model: own, generation }, plain: { model: plain, generation } };
+    const server = await startServe(serveFolder(), { models }, environment);
+    const client = new OpenAI({ baseURL: server.baseUrl, apiKey: "none", maxRetries: 0 });
+    const tools = [weather] as OpenAI.ChatCompletionTool[];
+    const messages = primed as OpenAI.ChatCompletionMessageParam[];
+    const asked = { model: "tools", tools, temperature: 0 };
+    const whole = await client.chat.completions.create({ ...asked, messages });
+    expect(whole.choices[0]).toMatchObject({
+      finish_reason: "tool_calls",
+      message: { content: "I look it up.", tool_calls: [{ type: "function" }] },
+    });
+    const stream = client.chat.completions.stream({ ...asked, messages });
+    const pieces: string[] = [];
+    stream.on("content", (piece) => void pieces.push(piece));
+    const streamed = (await stream.finalChatCompletion()).choices[0]!;
+    const functions = ({ message }: OpenAI.ChatCompletion.Choice) =>
+      message.tool_calls!.map((call) => call.type === "function" && call.function);
+    expect(streamed.finish_reason).toBe("tool_calls");
+    expect(functions(streamed)).toMatchObject(functions(whole.choices[0]!) as object[]);
+    expect(pieces.join("")).toBe("I look it up.");
+    expect(pieces.length).toBeGreaterThan(2);
+    const refused = await client.chat.completions
+      .create({ ...asked, model: "plain", messages: [question] })
+      .catch((error: unknown) => error);
+    expect(refused).toMatchObject({
+      ...{ status: 400, param: "tools" },
+      message: expect.stringContaining("chat template has no tools"),
+    });
+  });
+
+  it("calls tools for the lines of a batch file, and answers its other lines", async () => {
+    const folder = serveFolder();
+    const line = (id: string, body: JsonObject) => {
+      const whole = { custom_id: id, method: "POST", url: "/v1/chat/completions", body };
+      return JSON.stringify(whole);
+    };
+    const tools = [weather] as JsonObject[];
+    const lines = [
+      line("auto", { messages: primed, tools }),
+      line("forced", { messages: [question], tools, tool_choice: "required" }),
+      line("plain", { messages: [question], max_tokens: 8 }),
+    ];
+    writeFileSync(join(folder, "in.jsonl"), `${lines.join("\n")}\n`);
+    const asked = ["--model", `openvino:${model.path}`, "--model.cacheGib", "1", "--quiet"];
+    const limits = ["--model.contextTokens", "768", "--generation.maxNewTokens", "80"];
+    const args = ["run-batch", "-i", "in.jsonl", "-o", "out.jsonl", ...asked, ...limits];
+    const { stderr } = await runSluice(args, folder, environment);
+    const out = readFileSync(join(folder, "out.jsonl"), "utf8").trim().split("\n");
+    const byId = new Map(
+      out.map((text) => JSON.parse(text)).map((each) => [each.custom_id as string, each]),
+    );
+    const choiceOf = (id: string) => byId.get(id).response.body.choices[0];
+    expect(choiceOf("auto"), stderr).toMatchObject({
+      ...{ finish_reason: "tool_calls", message: { content: "I look it up." } },
+    });
+    expectValid(choiceOf("forced").message.tool_calls[0].function);
+    expect(choiceOf("plain").message.tool_calls).toBeUndefined();
+  });
+});
+
+function callOf(city: string) {
+  const given = JSON.stringify({ city, unit: "celsius" });
+  return { type: "function", function: { name: "weather", arguments: given } };
+}
