@@ -58,8 +58,7 @@ export class AnswerText {
     const { calls } = this.#options;
     if (this.#toolCalls !== undefined) return;
     const { text, calls: written } = calls?.reader.end() ?? { text: "", calls: [] };
-    // After whole calls stands at most one that was cut off.
-    if (written.length === 0) this.#write(text);
+    this.#write(text);
     this.#toolCalls = this.#isStopped
       ? []
       : written.map((called, place) => {
