@@ -43,7 +43,7 @@ describe("greedy answers of llama", () => {
 
   let engine: Engine;
   let alone: string[];
-  const shape = { sequences: 16, contextTokens: 1024 };
+  const shape = { sequences: 16, contextTokens: 1024, threads: 1 };
   const open = () => openLlamaFrom({ modelPath, modulePath, ...shape }, engineContext);
   const textOf = async (request: InferenceRequest, by = engine) =>
     (await by.infer(request, never)).answers[0]!.text;

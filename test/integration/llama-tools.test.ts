@@ -18,7 +18,6 @@ describe("llama with a template that has tools", () => {
     if (files.missing !== undefined) return;
     model = await withTemplate(files.modelPath, hermesTemplate);
     const { modulePath } = files;
-    // Several threads wait for one another where a neighbour computes, many times as long.
     const shape = { sequences: 16, contextTokens: 768, threads: 1 };
     const options = { modulePath, modelPath: model.path, ...shape };
     engine = openedEngine(await openLlamaFrom(options, engineContext), { callsTools: true });

@@ -40,6 +40,8 @@ const open = (options: object = {}) =>
       contextTokens: 512,
       sequences: 8,
       cacheGib: 1,
+      // As in `llama-files.ts`; `engine measure` below has them all.
+      threads: 1,
       ...options,
     }),
     engineContext,
