@@ -11,7 +11,7 @@ const { modelPath, modulePath } = files as { modelPath: string; modulePath: stri
 const never = new AbortController().signal;
 
 /** Rows; `SLUICE_EQUALITY_ROWS=200` for the long one, whose figure is in bench/README.md. */
-const rows = Number(process.env.SLUICE_EQUALITY_ROWS ?? 12);
+const rows = Number(process.env.SLUICE_EQUALITY_ROWS ?? 10);
 /** Tokens of an answer; the longer it is, the likelier a choice between two nearly equal ones. */
 const answerTokens = Number(process.env.SLUICE_EQUALITY_TOKENS ?? 16);
 /** Kernels round by the shape of a batch, so that now and then another token is the likeliest. */
@@ -141,7 +141,7 @@ describe("a copied prefix", () => {
     const prefix = loaded.model.tokenize(examples, false);
     const start = prefix.length;
     await loaded.decode([{ sequence: 0, start: 0, tokens: prefix, wantsOutput: false }]);
-    for (const row of indexes.slice(0, 6)) {
+    for (const row of indexes.slice(0, rows / 3)) {
       const prompt = loaded.model.tokenize(`\n${contentOf(row)}`, false);
       await loaded.copy(0, 2);
       const copied = await answer(2, start, prompt);
