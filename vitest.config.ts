@@ -68,6 +68,7 @@ const tier = ({
     globalSetup: setup,
     maxWorkers: workers,
     isolate,
+    fsModuleCache: true,
     sequence: { groupOrder: group },
   },
 });
