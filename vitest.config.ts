@@ -108,6 +108,7 @@ export default defineConfig({
         include: ["test/integration/**/*.test.ts"],
         exclude: modelTests,
         setup: [s3Server, slurm, ray, packed],
+        isolate: false,
         timeoutMs: 600_000,
         ...{ group: 1, workers: waiting },
       }),
