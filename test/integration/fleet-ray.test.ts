@@ -149,10 +149,11 @@ describe("a fleet on Ray", () => {
     const me = person();
     await me.create(
       ...["soft", "--count", "6", "--max-scale", "2"],
-      ...shell("echo >> begun; sleep 4; echo >> done"),
+      ...shell("echo >> begun; until [ -e go ]; do sleep 0.1; done; echo >> done"),
     );
     await until(() => me.lines("begun").length === 2, "two programs");
     await me.calls.fleet("cancel", "--name", "soft");
+    me.let("go");
     expect(await me.calls.untilOver("soft")).toMatchObject({
       ...{ state: "canceled", tasks: { successful: 2, canceled: 4, total: 6 } },
     });
