@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { isRunning, killQuietly, stillRunning } from "../chaos/sluice-process.ts";
+import { isRunning, killQuietly, pause, stillRunning } from "../chaos/sluice-process.ts";
 import { FleetCalls } from "../fleet-calls.ts";
 import { missingCluster, RayCluster, rayPython, until } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
@@ -153,6 +153,8 @@ describe("a fleet on Ray", () => {
     );
     await until(() => me.lines("begun").length === 2, "two programs");
     await me.calls.fleet("cancel", "--name", "soft");
+    // Its coordinator looks for orders every now and then, and tells nobody that it saw one.
+    await pause(4000);
     me.let("go");
     expect(await me.calls.untilOver("soft")).toMatchObject({
       ...{ state: "canceled", tasks: { successful: 2, canceled: 4, total: 6 } },
