@@ -13,7 +13,7 @@ const never = new AbortController().signal;
 /** Rows; `SLUICE_EQUALITY_ROWS=200` for the long one, whose figure is in bench/README.md. */
 const rows = Number(process.env.SLUICE_EQUALITY_ROWS ?? 10);
 /** Tokens of an answer; the longer it is, the likelier a choice between two nearly equal ones. */
-const answerTokens = Number(process.env.SLUICE_EQUALITY_TOKENS ?? 16);
+const answerTokens = Number(process.env.SLUICE_EQUALITY_TOKENS ?? 8);
 /** Kernels round by the shape of a batch, so that now and then another token is the likeliest. */
 const leastShare = 0.9;
 
