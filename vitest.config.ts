@@ -6,10 +6,8 @@ import TestSequencer from "./scripts/test-sequencer.ts";
 // Programs that tests start are compiled once, not at each start: a third of the time of some tests.
 process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), "node-compile-cache");
 
-/** Tests that compute with a real model in process, which takes every core. */
-const modelTests = ["llama*", "openvino*", "recipes"].map(
-  (name) => `test/integration/${name}.test.ts`,
-);
+/** Tests with models that compute with every core, as users' models do. */
+const modelTests = ["engine-measure", "recipes"].map((name) => `test/integration/${name}.test.ts`);
 
 /** Builds the server of the tests of object stores where it is not there, if Go is. */
 const s3Server = "./scripts/versitygw.ts";
@@ -70,6 +68,7 @@ const tier = ({
     globalSetup: setup,
     maxWorkers: workers,
     isolate,
+    fsModuleCache: true,
     sequence: { groupOrder: group },
   },
 });
@@ -109,6 +108,7 @@ export default defineConfig({
         include: ["test/integration/**/*.test.ts"],
         exclude: modelTests,
         setup: [s3Server, slurm, ray, packed],
+        isolate: false,
         timeoutMs: 600_000,
         ...{ group: 1, workers: waiting },
       }),

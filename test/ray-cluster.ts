@@ -244,11 +244,11 @@ export async function until(
 }
 
 /** A job of rows that take 100 ms each, two at once in a worker. */
-export function writeRayJob(folder: string, rows: number, address: string, more = ""): void {
+export function writeRayJob(folder: string, rows: number, address: string, workers = 3): void {
   const keys = `backend: ray
-workers: { max: 3, cpu: 1 }
+workers: { max: ${workers}, cpu: 1 }
 ray: { address: "${address}", python: ${rayPython}, shared: true }
-${more}`;
+`;
   writeScheduledJob(folder, rows, keys);
 }
 

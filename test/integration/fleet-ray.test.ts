@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { isRunning, killQuietly, stillRunning } from "../chaos/sluice-process.ts";
+import { isRunning, killQuietly, pause, stillRunning } from "../chaos/sluice-process.ts";
 import { FleetCalls } from "../fleet-calls.ts";
 import { missingCluster, RayCluster, rayPython, until } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
@@ -149,10 +149,13 @@ describe("a fleet on Ray", () => {
     const me = person();
     await me.create(
       ...["soft", "--count", "6", "--max-scale", "2"],
-      ...shell("echo >> begun; sleep 4; echo >> done"),
+      ...shell("echo >> begun; until [ -e go ]; do sleep 0.1; done; echo >> done"),
     );
     await until(() => me.lines("begun").length === 2, "two programs");
     await me.calls.fleet("cancel", "--name", "soft");
+    // Its coordinator looks for orders every now and then, and tells nobody that it saw one.
+    await pause(4000);
+    me.let("go");
     expect(await me.calls.untilOver("soft")).toMatchObject({
       ...{ state: "canceled", tasks: { successful: 2, canceled: 4, total: 6 } },
     });

@@ -20,9 +20,13 @@ export const engineContext: EngineContext = {
   killProcess: () => process.kill(process.pid, "SIGKILL"),
 };
 
-/** The embedded model and the engine's package; or why a test cannot run here. */
+/**
+ * The embedded model and the engine's package, or why a test cannot run here. One thread: several
+ * wait for one another where a neighbour computes, many times as long. `recipes.test.ts` has as
+ * many as there are cores, as users have.
+ */
 export type LlamaFiles =
-  | { modelPath: string; modulePath: string; missing?: undefined }
+  | { modelPath: string; modulePath: string; threads: 1; missing?: undefined }
   | { missing: string };
 
 /** Fetches what is not here yet: 85 MB of engine and 98 MB of model, once. */
@@ -30,7 +34,7 @@ export async function findLlamaFiles(): Promise<LlamaFiles> {
   try {
     const model = await resolveModel("smollm2-135m-instruct", engineContext, { download: true });
     const { entry } = await locateEnginePackage("llama", engineContext, { install: true });
-    return { modelPath: model.path, modulePath: entry };
+    return { modelPath: model.path, modulePath: entry, threads: 1 };
   } catch (error) {
     return { missing: (error as Error).message };
   }

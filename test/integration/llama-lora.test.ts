@@ -22,7 +22,7 @@ describe("a LoRA adapter", () => {
 
   let folder: string;
   let plain: string[];
-  const shape = { sequences: 4, contextTokens: 256 };
+  const shape = { sequences: 4, contextTokens: 256, threads: 1 };
   const opened: Engine[] = [];
 
   const open = async (lora: { path: string; scale: number }[] = []) => {

@@ -34,8 +34,9 @@ describe("tools of engine llama", () => {
   afterAll(() => model?.remove());
 
   const serve = async () => {
-    const own = { engine: "llama" as const, name: model.path, sequences: 4, contextTokens: 768 };
-    const plain = { engine: "llama" as const, name: "smollm2-135m-instruct", contextTokens: 256 };
+    const llama = { engine: "llama" as const, threads: 1 };
+    const own = { ...llama, name: model.path, sequences: 4, contextTokens: 768 };
+    const plain = { ...llama, name: "smollm2-135m-instruct", contextTokens: 256 };
     const generation = { temperature: 0, maxNewTokens: 80 };
     const models = { tools: { model: own, generation }, plain: { ...plain, sequences: 1 } };
     const server = await startServe(serveFolder(), { models }, environment);
@@ -143,8 +144,18 @@ describe("tools of engine llama", () => {
     ];
     writeFileSync(join(folder, "in.jsonl"), `${lines.join("\n")}\n`);
     const asked = ["--model", `llama:${model.path}`, "--model.sequences", "4", "--quiet"];
+    const threads = ["--model.threads", "1"];
     const limits = ["--model.contextTokens", "768", "--generation.maxNewTokens", "80"];
-    const args = ["run-batch", "-i", "in.jsonl", "-o", "out.jsonl", ...asked, ...limits];
+    const args = [
+      "run-batch",
+      "-i",
+      "in.jsonl",
+      "-o",
+      "out.jsonl",
+      ...asked,
+      ...limits,
+      ...threads,
+    ];
     const { stderr } = await runSluice(args, folder, environment);
     const out = readFileSync(join(folder, "out.jsonl"), "utf8").trim().split("\n");
     const byId = new Map(

@@ -4,7 +4,7 @@ import { openLlamaFrom } from "../../src/engines/llama/engine.ts";
 import { openedEngine } from "../../src/engines/opened-engine.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
-import { callsOf, chatsWithTools, expectValid } from "./tool-chats.ts";
+import { callsOf, chatsWithTools, expectValid, sampledCalls } from "./tool-chats.ts";
 
 const files = await findLlamaFiles();
 const ask = chatsWithTools({ engine: "llama", name: "model" });
@@ -18,7 +18,6 @@ describe("llama with a template that has tools", () => {
     if (files.missing !== undefined) return;
     model = await withTemplate(files.modelPath, hermesTemplate);
     const { modulePath } = files;
-    // Several threads wait for one another where a neighbour computes, many times as long.
     const shape = { sequences: 16, contextTokens: 768, threads: 1 };
     const options = { modulePath, modelPath: model.path, ...shape };
     engine = openedEngine(await openLlamaFrom(options, engineContext), { callsTools: true });
@@ -29,7 +28,7 @@ describe("llama with a template that has tools", () => {
   });
 
   it("calls a tool with valid arguments where it must, whatever is sampled", async () => {
-    const seeds = Array.from({ length: 100 }, (_, seed) => seed);
+    const seeds = Array.from({ length: sampledCalls }, (_, seed) => seed);
     const forced = { temperature: 1.2, parallel_tool_calls: false, tool_choice: "required" };
     const named = { ...forced, tool_choice: { type: "function", function: { name: "weather" } } };
     const responses = await Promise.all(

@@ -33,8 +33,9 @@ describe("openLlama", () => {
   beforeAll(async () => {
     if (files.missing !== undefined) return;
     const name = "smollm2-135m-instruct";
-    const options = { engine: "llama" as const, name, sequences: 4, contextTokens: 512 };
-    engine = await openLlama(options, engineContext);
+    const options = { engine: "llama" as const, name, threads: 1 };
+    const shape = { sequences: 4, contextTokens: 512 };
+    engine = await openLlama({ ...options, ...shape }, engineContext);
   });
   afterAll(() => engine?.close());
 

@@ -303,8 +303,9 @@ describe("the keys of several endpoints", () => {
       model: { engine: "openai", name: "m", endpoints, maxInFlight: 2 },
     };
     writeFileSync(join(folder, "job.json"), JSON.stringify(job));
-    Object.assign(process.env, { KEY_ONE: "sk-first-secret", KEY_TWO: "sk-second-secret" });
-    const { code, stdout, stderr } = await runSluice(["run", "-c", "job.json", "--json"], folder);
+    const keys = { KEY_ONE: "sk-first-secret", KEY_TWO: "sk-second-secret" };
+    const words = ["run", "-c", "job.json", "--json"];
+    const { code, stdout, stderr } = await runSluice(words, folder, keys);
     await refusing.close();
     expect(code).toBe(0);
     expect(seen).toContain("Bearer sk-first-secret");

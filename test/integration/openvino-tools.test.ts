@@ -12,7 +12,7 @@ import { runSluice } from "../chaos/sluice-process.ts";
 import { engineContext, whyOpenvinoIsMissing } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
 import { serveFolder, startServe } from "./served.ts";
-import { callsOf, chatsWithTools, expectValid, weather } from "./tool-chats.ts";
+import { callsOf, chatsWithTools, expectValid, sampledCalls, weather } from "./tool-chats.ts";
 
 const missing = await whyOpenvinoIsMissing();
 const ask = chatsWithTools(openvinoModel.parse({ engine: "openvino", name: "model" }));
@@ -42,7 +42,7 @@ describe("openvino with a template that has tools", () => {
   it("calls a tool with valid arguments where it must, whatever is sampled", async () => {
     const forced = { temperature: 1.2, parallel_tool_calls: false, tool_choice: "required" };
     const named = { ...forced, tool_choice: { type: "function", function: { name: "weather" } } };
-    const seeds = Array.from({ length: 48 }, (_, seed) => seed);
+    const seeds = Array.from({ length: sampledCalls }, (_, seed) => seed);
     const responses = await Promise.all(
       seeds.map((seed) => ask(engine, { ...(seed % 4 === 0 ? forced : named), seed })),
     );
@@ -184,6 +184,7 @@ describe("openvino with a template that has tools", () => {
     const asked = ["--model", `openvino:${model.path}`, "--model.cacheGib", "1", "--quiet"];
     const limits = ["--model.contextTokens", "768", "--generation.maxNewTokens", "80"];
     const args = ["run-batch", "-i", "in.jsonl", "-o", "out.jsonl", ...asked, ...limits];
+    args.push("--model.threads", "1");
     const { stderr } = await runSluice(args, folder, environment);
     const out = readFileSync(join(folder, "out.jsonl"), "utf8").trim().split("\n");
     const byId = new Map(

@@ -1,6 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
@@ -18,7 +17,6 @@ import type {
 import { candidateSpans } from "../../src/foundation/spans.ts";
 import { compileStructuredForm } from "../../src/prompt/structure/structured-form.ts";
 import { engineConformance } from "../conformance/engine-conformance.ts";
-import { sluiceProgram } from "../sluice-program.ts";
 import { engineContext, whyOpenvinoIsMissing } from "./llama-files.ts";
 import { complete } from "./llama-requests.ts";
 
@@ -40,6 +38,8 @@ const open = (options: object = {}) =>
       contextTokens: 512,
       sequences: 8,
       cacheGib: 1,
+      // As in `llama-files.ts`.
+      threads: 1,
       ...options,
     }),
     engineContext,
@@ -243,47 +243,6 @@ describe("engine openvino", () => {
       expect(result).toMatchObject({ status: "rejected", reason: { code: "ENGINE_DIED" } });
     }
     expect((await text(complete("One two three"))).length).toBeGreaterThan(0);
-  });
-});
-
-describe("sluice engine measure", () => {
-  beforeEach((context) => context.skip(missing !== undefined, missing));
-
-  it("says which engine is faster, and the line that switches does", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "sluice-measure-"));
-    // What was measured must not reach other tests.
-    for (const name of ["engines", "models"]) {
-      await symlink(join(engineContext.homeDirectory, name), join(folder, name));
-    }
-    const sluice = (...args: string[]) =>
-      spawnSync(process.execPath, [sluiceProgram, ...args], {
-        cwd: folder,
-        encoding: "utf8",
-        env: { ...process.env, SLUICE_HOME: folder },
-      });
-    expect(sluice("doctor").stdout).toContain("sluice engine measure finds the fastest engine");
-    const measured = sluice("engine", "measure", "--requests", "4");
-    expect(measured.status, measured.stderr).toBe(0);
-    expect(measured.stdout).not.toContain("was not measured");
-    expect(sluice("doctor").stdout).toMatch(/engine speed +ok +llama \d+ tokens\/s, openvino \d+/);
-    await writeFile(join(folder, "rows.jsonl"), '{"text":"one"}\n');
-    const job = [
-      "--input",
-      "rows.jsonl",
-      "--prompt",
-      "Say {{ text }}",
-      "--generation.maxNewTokens",
-    ];
-    const plan = sluice("plan", ...job, "4", "--model", "smollm2-135m-instruct");
-    const advised = /times as fast as llama on this machine: (--model \S+)/;
-    expect(advised.exec(plan.stdout)?.[1]).toBe(advised.exec(measured.stdout)?.[1]);
-    // A machine on which llama is as fast gets no advice; there the same line is tried.
-    const line = advised.exec(plan.stdout)?.[1] ?? "--model openvino:smollm2-135m-instruct";
-    const run = sluice("run", ...job, "4", ...line.split(" "), "--output", "out", "--json");
-    expect(run.status, run.stderr).toBe(0);
-    expect(readFileSync(join(folder, "out/_sluice/plan.json"), "utf8")).toContain(
-      `"engine":"${line.includes("openvino:") ? "openvino" : "llama"}"`,
-    );
   });
 });
 

@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import {
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -15,7 +16,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startFakeServer } from "../../src/testing/fake-server.ts";
 import { committedFiles } from "../meta/committed.ts";
 import { root } from "../meta/source-tree.ts";
-import { copyFiles } from "../packed-package.ts";
+import { copyFiles, installPacked } from "../packed-package.ts";
 
 /**
  * The package as a user gets it: packed from a copy of the checkout (the checkout's own dist stays
@@ -69,6 +70,8 @@ describe("the packed package", () => {
 
   beforeAll(async () => {
     copyFiles(committedFiles(), copy);
+    // It was built by `npm pack` in a checkout like this one.
+    cpSync(join(installPacked(), "dist"), join(copy, "dist"), { recursive: true });
     mkdirSync(user);
     // The package is packed behind the demo, and behind an example that wrote beside its job.
     await succeed("npm", ["run", "demo", "--", "--model", "fake"], copy);
@@ -76,7 +79,7 @@ describe("the packed package", () => {
     await succeed(process.execPath, ["bin/sluice.cjs", ...beside], copy);
     made = readdirSync(join(copy, "examples/recipes"));
     const listing = JSON.parse(
-      await succeed("npm", ["pack", "--json", "--silent"], copy),
+      await succeed("npm", ["pack", "--json", "--silent", "--ignore-scripts"], copy),
     ) as unknown;
     const entry = (Array.isArray(listing) ? listing : Object.values(listing as object))[0] as {
       filename: string;

@@ -109,6 +109,7 @@ beforeAll(async () => {
   proxyPort = await listen(proxyServer());
 });
 afterAll(async () => {
+  vi.unstubAllEnvs();
   for (const server of servers) {
     server.closeAllConnections();
     server.close();

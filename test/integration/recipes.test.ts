@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -14,6 +14,12 @@ import { engineContext, findLlamaFiles } from "./llama-files.ts";
 const jobFile = join(root, "examples/recipes/job.yaml");
 const folder = mkdtempSync(join(tmpdir(), "sluice-recipes-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Recipes that the embedded model answers: up to 3. */
+const answered = Number(process.env.TEST_SLUICE_RECIPES ?? 1);
+/** A recipe that it answers soon: those of the example have several sentences. */
+const oneSentence = join(folder, "one-sentence.jsonl");
+writeFileSync(oneSentence, '{"id":"r0","directions":["Bake at 350 degrees F."]}\n');
 
 interface Measures {
   text: string;
@@ -139,7 +145,7 @@ describe("the recipes example", () => {
 
   it.for([
     ["the fake engine", ["--model", "fake"]],
-    ["the embedded model", ["--limit", "1"]],
+    ["the embedded model", ["--input", oneSentence, "--model.threads", "1"]],
   ] as const)(
     "finds its prompts prepared by a run before, and answers alike: %s",
     async ([name, options], context) => {
@@ -159,11 +165,11 @@ describe("the recipes example", () => {
   it("gets the first recipes right with the embedded model", async (context) => {
     const files = await findLlamaFiles();
     context.skip(files.missing !== undefined, files.missing);
-    const { results } = await runExample("llama", "--limit", "3");
+    const { results } = await runExample("llama", "--limit", String(answered));
     for (const at of results.keys()) expectForms(results, recipes[at]!, at);
     const answers = results.flatMap(({ quantitativeMeasures }) => quantitativeMeasures.steps);
     const read = answers.map(({ temperature, duration }) => [temperature, duration]);
-    const right: (string | null)[][] = [
+    const known: (string | null)[][] = [
       ...[
         ["350 degrees F (175 degrees C)", null],
         [null, null],
@@ -184,8 +190,9 @@ describe("the recipes example", () => {
         [null, null],
       ],
     ];
+    const right = known.slice(0, recipes.slice(0, answered).flatMap(sentencesOf).length);
     expect(read).toHaveLength(right.length);
-    // Which token is likeliest can hang on the processor: a tenth may differ.
+    // Which token is likeliest can hang on the processor: one may differ.
     const wrong = read.filter((pair, at) => pair.some((value, slot) => value !== right[at]![slot]));
     expect(wrong.length).toBeLessThanOrEqual(1);
   });

@@ -1,7 +1,17 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+  vi,
+} from "vitest";
 import { results as readResults, status as stateOf, verify } from "../../src/index.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
@@ -74,6 +84,7 @@ describe("a run in an object store", () => {
     expect(retried.code, retried.stderr).toBe(0);
     const after = await sluice("verify", place, ...endpoint);
     expect(after.code, after.stderr).toBe(0);
+    onTestFinished(() => void vi.unstubAllEnvs());
     for (const [name, value] of Object.entries(environment())) vi.stubEnv(name, value);
     const store = { endpoint: server.address };
     expect((await stateOf(place, { store })).run.state).toBe("successful");

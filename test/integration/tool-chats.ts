@@ -10,6 +10,9 @@ import { requestPromptSet } from "../../src/run/plan/job-prompts.ts";
 
 const never = new AbortController().signal;
 
+/** Sampled answers that must be calls; more in `npm run test:long`. */
+export const sampledCalls = Number(process.env.TEST_SLUICE_CALLS ?? 24);
+
 export const weather = {
   type: "function",
   function: {

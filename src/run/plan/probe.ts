@@ -37,10 +37,12 @@ export async function probeStore(storage: Storage, uniqueId: string): Promise<vo
     const ids = Array.from({ length: probeCreators }, (_, at) => `${uniqueId}-${at}`);
     const creations = ids.map((id) => create(fleeting, path, id));
     // All creators finish before an error is thrown, so that none writes later.
-    await Promise.allSettled(creations);
+    const settled = await Promise.allSettled(creations);
     const check = Promise.all(creations).then((race) => checkRace(storage, path, race));
     check.catch(() => {});
     checks.push(check);
+    // The probe fails by it: further rounds would only ask a store again that refuses.
+    if (settled.some(({ status }) => status === "rejected")) break;
   }
   await Promise.allSettled(checks);
   await Promise.all(checks);

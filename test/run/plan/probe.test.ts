@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import { assertBegunSo, probeStore } from "../../../src/run/plan/probe.ts";
 import { changedStorage, errorOf, pathsOf } from "../run-fixture.ts";
 
@@ -49,6 +50,19 @@ describe("probeStore", () => {
     const error = await errorOf(probeStore(storage, "a"));
     expect(error.code).toBe("STORE_UNSUITABLE");
     expect(error.message).toContain("1 of 21");
+  });
+
+  it("asks a store that refuses in one round only", async () => {
+    const paths = new Set<string>();
+    const storage = changedStorage(memoryStorage(), () => ({
+      location: "s3://bucket/out",
+      async createIfAbsent(path) {
+        paths.add(path);
+        throw new SluiceError("STORE_FAILED", "the credentials may not do this");
+      },
+    }));
+    expect((await errorOf(probeStore(storage, "a"))).code).toBe("STORE_FAILED");
+    expect(paths.size).toBe(1);
   });
 
   it("passes a store that never says exists but keeps the first", async () => {
