@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   type Grammar,
@@ -62,6 +63,59 @@ describe("toGbnf", () => {
     };
     expect(printed(rule("#/$defs/a b"), rules as Grammar["rules"])).toBe(
       'root ::= rule-1\nrule-1 ::= ("." | rule-2)\nrule-2 ::= "\\u00fc"\n',
+    );
+  });
+});
+
+/** How long the texts of a printed grammar are whose only text is `a`. */
+function lengthsOf(gbnf: string): Set<number> {
+  const rules = new Map(
+    gbnf
+      .trim()
+      .split("\n")
+      .map((line) => line.split(" ::= ") as [string, string]),
+  );
+  const part = /("a"|block-\d+)(?:\{(\d+),(\d+)\})?/g;
+  const lengths = (name: string): Set<number> => {
+    if (name === '"a"') return new Set([1]);
+    let all = new Set([0]);
+    for (const [, item, min = "1", max = "1"] of rules.get(name)!.matchAll(part)) {
+      const each = lengths(item!);
+      let sums = all;
+      all = new Set(min === "0" ? all : []);
+      for (let count = 1; count <= Number(max); count++) {
+        sums = new Set([...sums].flatMap((sum) => [...each].map((one) => sum + one)));
+        if (count >= Number(min)) for (const sum of sums) all.add(sum);
+      }
+    }
+    return all;
+  };
+  return lengths("root");
+}
+
+describe("a long repetition", () => {
+  const counts = fc.integer({ min: 0, max: 700 });
+
+  it("is printed as short ones, with the same texts", () => {
+    fc.assert(
+      fc.property(counts, counts, (min, more) => {
+        const gbnf = printed({ kind: "repeat", item: text("a"), min, max: min + more + 1 });
+        const times = [...gbnf.matchAll(/,(\d+)\}/g)].map(([, max]) => Number(max));
+        expect(Math.max(...times)).toBeLessThanOrEqual(8);
+        const lengths = [...lengthsOf(gbnf)].sort((a, b) => a - b);
+        expect(lengths).toEqual(Array.from({ length: more + 2 }, (_, at) => min + at));
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("without an end has its beginning in blocks", () => {
+    expect(printed({ kind: "repeat", item: text("a"), min: 11 })).toBe(
+      [
+        "root ::= (block-2 block-3 block-4)",
+        ...['block-1 ::= "a"{4,4}', "block-2 ::= block-1{2,2}"],
+        ...['block-3 ::= "a"{3,3}', 'block-4 ::= "a"{0,}', ""],
+      ].join("\n"),
     );
   });
 });

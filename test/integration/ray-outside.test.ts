@@ -164,7 +164,7 @@ describe("backend ray from outside of the cluster", () => {
     await me.expectWhole();
   });
 
-  it("ends with the code and the message of a coordinator that fails, early or late", async () => {
+  it("ends with the code and the message of a coordinator that fails", async () => {
     const me = outside(20);
     const late = await me.call("run", "job.yaml", "--workers.cpu=99", "--ray.maxRoomWaitMs=2000");
     expect(late, late.stderr).toMatchObject({ code: 75 });
