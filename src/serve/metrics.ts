@@ -1,10 +1,11 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { DeviceUse } from "../engines/devices.ts";
 import { priorities } from "./admission.ts";
 import type { DeviceFigures } from "./device-figures.ts";
 import type { AnsweredFacts } from "./listener.ts";
 import type { Models } from "./models.ts";
 import type { AnswerFacts, ModelObserver } from "./served-model.ts";
+import { CounterTally, HistogramTally } from "./tallies.ts";
 
 /** Bounds of histograms, in seconds. */
 const requestSeconds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -13,22 +14,21 @@ const tokenSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 /** The figures of a server in the text format of Prometheus; all durations are in seconds. */
 export class Metrics implements ModelObserver {
   readonly #registry = new Registry();
-  readonly #requests: Counter;
-  readonly #seconds: Histogram;
-  readonly #queueSeconds: Histogram;
-  readonly #modelSeconds: Histogram;
-  readonly #firstTokenSeconds: Histogram;
-  readonly #tokenSeconds: Histogram;
-  readonly #tokens: Counter;
-  readonly #errors: Counter;
+  readonly #requests: CounterTally;
+  readonly #seconds: HistogramTally;
+  readonly #queueSeconds: HistogramTally;
+  readonly #modelSeconds: HistogramTally;
+  readonly #firstTokenSeconds: HistogramTally;
+  readonly #tokenSeconds: HistogramTally;
+  readonly #tokens: CounterTally;
+  readonly #errors: CounterTally;
 
   constructor(models: Models, devices: Pick<DeviceFigures, "latest">) {
-    const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
-    const histogram = (name: string, help: string, labelNames: string[], buckets: number[]) =>
-      new Histogram({ name, help, labelNames, buckets, registers });
+    const histogram = (name: string, help: string, labelNames: string[], bounds: number[]) =>
+      new HistogramTally(this.#registry, name, help, labelNames, bounds);
     const counter = (name: string, help: string, labelNames: string[]) =>
-      new Counter({ name, help, labelNames, registers });
+      new CounterTally(this.#registry, name, help, labelNames);
     this.#requests = counter("sluice_http_requests_total", "Answered HTTP requests", [
       "method",
       "route",
@@ -79,29 +79,29 @@ export class Metrics implements ModelObserver {
   }
 
   requestAnswered({ method, route, status, durationMs }: AnsweredFacts): void {
-    this.#requests.inc({ method, route, status });
-    this.#seconds.observe({ route }, durationMs / 1000);
+    this.#requests.add([method, route, String(status)]);
+    this.#seconds.observe([route], durationMs / 1000);
   }
 
   admitted(model: string, priority: string, waitMs: number): void {
-    this.#queueSeconds.observe({ model, priority }, waitMs / 1000);
+    this.#queueSeconds.observe([model, priority], waitMs / 1000);
   }
 
   answered(model: string, { usage, durationMs, firstPieceMs }: AnswerFacts): void {
-    this.#modelSeconds.observe({ model }, durationMs / 1000);
-    this.#tokens.inc({ model, kind: "prompt" }, usage.promptTokens);
-    this.#tokens.inc({ model, kind: "cached" }, usage.cachedTokens);
-    this.#tokens.inc({ model, kind: "completion" }, usage.completionTokens);
+    this.#modelSeconds.observe([model], durationMs / 1000);
+    this.#tokens.add([model, "prompt"], usage.promptTokens);
+    this.#tokens.add([model, "cached"], usage.cachedTokens);
+    this.#tokens.add([model, "completion"], usage.completionTokens);
     if (firstPieceMs === undefined) return;
-    this.#firstTokenSeconds.observe({ model }, firstPieceMs / 1000);
+    this.#firstTokenSeconds.observe([model], firstPieceMs / 1000);
     const further = usage.completionTokens - 1;
     if (further < 1) return;
     const perTokenMs = (durationMs - firstPieceMs) / further;
-    this.#tokenSeconds.observe({ model }, perTokenMs / 1000);
+    this.#tokenSeconds.observe([model], perTokenMs / 1000);
   }
 
   failed(model: string, code: string): void {
-    this.#errors.inc({ model, code });
+    this.#errors.add([model, code]);
   }
 
   /** Read when they are asked for. */

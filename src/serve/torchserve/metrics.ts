@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
-import { Counter, Gauge, Registry } from "prom-client";
+import { Gauge, Registry } from "prom-client";
+import { CounterTally } from "../tallies.ts";
 
 /** A prediction under its model and the version that was asked for. */
 export interface PredictionLabels {
@@ -15,7 +16,7 @@ const ofHost = ["Level", "Hostname"];
 export class TorchServeMetrics {
   readonly #registry = new Registry();
   readonly #host = hostname();
-  readonly #byStatus = new Map<number, Counter>();
+  readonly #byStatus = new Map<number, CounterTally>();
   readonly #requests = this.#counter("ts_inference_requests_total", "Inference requests", ofModel);
   readonly #latency = this.#counter(
     "ts_inference_latency_microseconds",
@@ -52,29 +53,29 @@ export class TorchServeMetrics {
 
   /** An HTTP request got its reply. */
   replied(status: number): void {
-    this.#byStatus.get(Math.floor(status / 100))?.inc({ Level: "Host", Hostname: this.#host });
+    this.#byStatus.get(Math.floor(status / 100))?.add(["Host", this.#host]);
   }
 
   asked(prediction: PredictionLabels): void {
-    this.#requests.inc(this.#labels(prediction));
+    this.#requests.add(this.#labels(prediction));
   }
 
   /** @param waitMs time before its turn. */
   admitted(prediction: PredictionLabels, waitMs: number): void {
-    this.#queueLatency.inc(this.#labels(prediction), waitMs * 1000);
+    this.#queueLatency.add(this.#labels(prediction), waitMs * 1000);
     this.#queueTime.set({ Level: "Host", Hostname: this.#host }, Math.round(waitMs));
   }
 
   /** @param durationMs from the request to its answer. */
   answered(prediction: PredictionLabels, durationMs: number): void {
-    this.#latency.inc(this.#labels(prediction), durationMs * 1000);
+    this.#latency.add(this.#labels(prediction), durationMs * 1000);
   }
 
-  #labels({ model, version = "default" }: PredictionLabels): Record<string, string> {
-    return { model_name: model, model_version: version, hostname: this.#host };
+  #labels({ model, version = "default" }: PredictionLabels): string[] {
+    return [model, version, this.#host];
   }
 
-  #counter(name: string, help: string, labelNames: string[]): Counter {
-    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  #counter(name: string, help: string, labelNames: string[]): CounterTally {
+    return new CounterTally(this.#registry, name, help, labelNames);
   }
 }
