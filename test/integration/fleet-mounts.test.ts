@@ -168,6 +168,10 @@ describe("mounts of a fleet", () => {
     const folder = scratchFolder();
     const calls = new FleetCalls(folder);
     mkdirSync(join(folder, "store"));
+    // A worker was killed as it wrote who it is.
+    const torn = join(folder, "home/mounts/tries/.torn");
+    mkdirSync(torn, { recursive: true });
+    writeFileSync(join(torn, "owner.json"), '{"host":');
     // Files of a try name it, so that a mixture of two shows.
     const script = `
 sleep 0.3

@@ -8,9 +8,9 @@ import type { ProgramOfTask, ProgramPlaces, ProgramTry } from "../../engines/eng
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import type { JsonObject } from "../../foundation/json.ts";
+import { type JsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { lazily } from "../../foundation/lazily.ts";
-import type { Processes } from "../coordinate/processes.ts";
+import type { Processes, ProcessIdentity } from "../coordinate/processes.ts";
 import { rowLogPath, stagedPath } from "../directory/layout.ts";
 import { createOnce, readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -115,9 +115,10 @@ export function openProgramPlaces(options: ProgramPlacesOptions): ProgramPlaces 
 async function ownFolder(tries: string, worker: string, processes: Processes): Promise<string> {
   await mkdir(tries, { recursive: true });
   for (const name of await readdir(tries)) {
-    const owner = await readFile(join(tries, name, ownerName), "utf8").catch(() => undefined);
-    // One without an owner is being made.
-    if (owner === undefined || processes.look(JSON.parse(owner)) !== "dead") continue;
+    const text = await readFile(join(tries, name, ownerName), "utf8").catch(() => "");
+    const owner = jsonObjectIn(text) as ProcessIdentity | undefined;
+    // One without an owner, or with a part of its name, is being made.
+    if (owner === undefined || processes.look(owner) !== "dead") continue;
     await rm(join(tries, name), { recursive: true, force: true });
   }
   const own = join(tries, worker);
