@@ -10,6 +10,8 @@ import { CounterTally, HistogramTally } from "./tallies.ts";
 /** Bounds of histograms, in seconds. */
 const requestSeconds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const tokenSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
+/** Bounds of batches, in requests. */
+const batchRequests = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /** The figures of a server in the text format of Prometheus; all durations are in seconds. */
 export class Metrics implements ModelObserver {
@@ -20,6 +22,7 @@ export class Metrics implements ModelObserver {
   readonly #modelSeconds: HistogramTally;
   readonly #firstTokenSeconds: HistogramTally;
   readonly #tokenSeconds: HistogramTally;
+  readonly #batchRequests: HistogramTally;
   readonly #tokens: CounterTally;
   readonly #errors: CounterTally;
 
@@ -64,6 +67,12 @@ export class Metrics implements ModelObserver {
       ["model"],
       tokenSeconds,
     );
+    this.#batchRequests = histogram(
+      "sluice_batch_requests",
+      "Requests of a batch that the engine formed",
+      ["model"],
+      batchRequests,
+    );
     this.#tokens = counter("sluice_tokens_total", "Tokens", ["model", "kind"]);
     this.#errors = counter("sluice_errors_total", "Failed requests to models", ["model", "code"]);
     this.#addGauges(models);
@@ -102,6 +111,10 @@ export class Metrics implements ModelObserver {
 
   failed(model: string, code: string): void {
     this.#errors.add([model, code]);
+  }
+
+  batchFormed(model: string, requests: number): void {
+    this.#batchRequests.observe([model], requests);
   }
 
   /** Read when they are asked for. */

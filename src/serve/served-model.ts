@@ -59,6 +59,16 @@ export interface ModelObserver {
   admitted(model: string, priority: string, waitMs: number): void;
   answered(model: string, facts: AnswerFacts): void;
   failed(model: string, code: string): void;
+  batchFormed(model: string, requests: number): void;
+}
+
+/** The context of a model's engines, by which the observer learns of their batches. */
+export function observedContext<Context extends EngineContext>(
+  context: Context,
+  model: string,
+  observer: ModelObserver,
+): Context {
+  return { ...context, onBatch: (requests) => observer.batchFormed(model, requests) };
 }
 
 /** An answered request, from its turn on. */
@@ -136,7 +146,8 @@ export class ServedModel {
     serving: Serving,
     context: EngineContext & { resources: SharedResources },
   ): Promise<ServedModel> {
-    const workers = placedWorkers(given, context.resources, context);
+    const observed = observedContext(context, name, serving.observer);
+    const workers = placedWorkers(given, context.resources, observed);
     await workers.scale(given.workers ?? 1);
     return new ServedModel(name, workers, given, serving, context);
   }

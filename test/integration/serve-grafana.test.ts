@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { expect, it } from "vitest";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
@@ -41,18 +41,25 @@ function documented(): Map<string, string[]> {
   );
 }
 
-const family = (name: string) => name.replace(/_bucket$/, "");
+const family = (name: string) => name.replace(/_(bucket|sum|count)$/, "");
 
 it("the dashboard shows every figure of the documentation, and no other", async () => {
   const driver = standInDriver(threeGpus, 0, [], ["0, 1024, 46068, 37", "1, 0, 46068, 0"]);
+  const folder = serveFolder();
+  const answers = "export const predict = (batch) => batch.map(() => batch.length);";
+  writeFileSync(join(folder, "answers.mjs"), `${answers}\n`);
+  const batching = { engine: "predictor", module: "./answers.mjs" };
   const server = await startServe(
-    serveFolder(),
-    { models: { m: { engine: "fake", latencyMs: 50 } } },
+    folder,
+    { models: { m: { engine: "fake", latencyMs: 50 }, batching } },
     { PATH: `${driver}${delimiter}${process.env.PATH}` },
   );
   const chats = clientOf(server).chat.completions;
   const asked = { model: "m", messages: [{ role: "user" as const, content: "Tell me of rivers" }] };
   await chats.create(asked);
+  const together = await Promise.all(
+    Array.from({ length: 20 }, () => chats.create({ ...asked, model: "batching" })),
+  );
   for await (const _ of await chats.create({ ...asked, stream: true })) {
     // Read to its end.
   }
@@ -67,6 +74,12 @@ it("the dashboard shows every figure of the documentation, and no other", async 
   await expect.poll(samplesNow).toContainEqual(expect.stringContaining("sluice_errors_total{"));
   await expect.poll(samplesNow).toContain('sluice_gpu_utilization{device="0"} 0.37');
   const samples = await samplesNow();
+  // Each answer says how many requests were in its batch: so many batches there were.
+  const batches = together.reduce((sum, { choices }) => {
+    return sum + 1 / Number(choices[0]!.message.content);
+  }, 0);
+  expect(samples).toContain('sluice_batch_requests_sum{model="batching"} 20');
+  expect(samples).toContain(`sluice_batch_requests_count{model="batching"} ${Math.round(batches)}`);
 
   const shown = exprs.flatMap((expr) => {
     const figures = figuresOf(expr);

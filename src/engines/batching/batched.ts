@@ -70,6 +70,8 @@ export interface BatchContext {
   logger: Logger;
   /** Starts the span of a batch, if its items are traced; default: there are none. */
   startSpan?(items: readonly unknown[]): Span | undefined;
+  /** Called with the number of items of each batch. */
+  onBatch?(items: number): void;
 }
 
 /**
@@ -339,6 +341,7 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     const { clock } = this.#context;
     const startedMs = clock.monotonic();
     const items = batch.map(({ item }) => item);
+    this.#context.onBatch?.(items.length);
     const span = this.#context.startSpan?.(items);
     try {
       const results = await model.run(items, signal);

@@ -16,7 +16,7 @@ import {
 } from "../../foundation/remote-file.ts";
 import { generationOptions } from "../../run/job/generation-schema.ts";
 import { readJobFile } from "../../run/job/job-file.ts";
-import { ServedModel, type Serving } from "../served-model.ts";
+import { observedContext, ServedModel, type Serving } from "../served-model.ts";
 import { Workers } from "../workers.ts";
 import { type UnpackedArchive, unpackArchive } from "./archive.ts";
 import {
@@ -164,10 +164,11 @@ export class ModelStore {
     const settings = this.#settings(options, given, deviceIds);
     const modelFor = (gpu: number | undefined) =>
       this.#modelOf({ directory: archive.directory, manifest }, own, settings, { gpu, config });
+    const context = observedContext(this.#context, own, serving.observer);
     const workers = new Workers((place) => {
       const gpu = deviceIds.length === 0 ? undefined : deviceIds[place % deviceIds.length];
-      return openEngine(modelFor(gpu), this.#context);
-    }, this.#context.clock);
+      return openEngine(modelFor(gpu), context);
+    }, context.clock);
     const queueSize = options.jobQueueSize ?? serving.limits.maxQueueSize;
     const how = { ...asServed, model: modelFor(undefined), maxQueueSize: queueSize };
     return {
