@@ -1,14 +1,11 @@
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, jsonSchema, streamText, tool } from "ai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { JsonObject } from "../../src/foundation/json.ts";
-import { runSluice } from "../chaos/sluice-process.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
 import { serveFolder, startServe } from "./served.ts";
+import { expectBatchOfCalls } from "./tool-chats.ts";
 
 const files = await findLlamaFiles();
 const environment = { SLUICE_HOME: engineContext.homeDirectory };
@@ -129,45 +126,6 @@ describe("tools of engine llama", () => {
     });
   });
 
-  it("are called by the lines of a batch file, and its other lines are answered", async () => {
-    const folder = serveFolder();
-    const line = (id: string, body: JsonObject) => {
-      const whole = { custom_id: id, method: "POST", url: "/v1/chat/completions", body };
-      return JSON.stringify(whole);
-    };
-    const tools = [weather] as JsonObject[];
-    const lines = [
-      line("auto", { messages: primed, tools }),
-      line("forced", { messages: [question], tools, tool_choice: "required" }),
-      line("plain", { messages: [question], max_tokens: 8 }),
-      line("bad", { messages: [question], tools, tool_choice: "sometimes" }),
-    ];
-    writeFileSync(join(folder, "in.jsonl"), `${lines.join("\n")}\n`);
-    const asked = ["--model", `llama:${model.path}`, "--model.sequences", "4", "--quiet"];
-    const threads = ["--model.threads", "1"];
-    const limits = ["--model.contextTokens", "768", "--generation.maxNewTokens", "80"];
-    const args = [
-      "run-batch",
-      "-i",
-      "in.jsonl",
-      "-o",
-      "out.jsonl",
-      ...asked,
-      ...limits,
-      ...threads,
-    ];
-    const { stderr } = await runSluice(args, folder, environment);
-    const out = readFileSync(join(folder, "out.jsonl"), "utf8").trim().split("\n");
-    const byId = new Map(
-      out.map((text) => JSON.parse(text)).map((each) => [each.custom_id as string, each]),
-    );
-    const choiceOf = (id: string) => byId.get(id).response.body.choices[0];
-    expect(choiceOf("auto"), stderr).toMatchObject({
-      ...{ finish_reason: "tool_calls", message: { content: "I look it up." } },
-    });
-    const [call] = choiceOf("forced").message.tool_calls;
-    expect(JSON.parse(call.function.arguments).city).toBeTypeOf("string");
-    expect(choiceOf("plain").message.tool_calls).toBeUndefined();
-    expect(JSON.stringify(byId.get("bad"))).toContain("tool_choice");
-  });
+  it("are called by the lines of a batch file, and its other lines are answered", () =>
+    expectBatchOfCalls(["--model", `llama:${model.path}`, "--model.sequences", "4"], environment));
 });

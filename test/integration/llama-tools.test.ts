@@ -4,7 +4,13 @@ import { openLlamaFrom } from "../../src/engines/llama/engine.ts";
 import { openedEngine } from "../../src/engines/opened-engine.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
-import { callsOf, chatsWithTools, expectValid, sampledCalls } from "./tool-chats.ts";
+import {
+  callsOf,
+  chatsWithTools,
+  expectFormOrCall,
+  expectValid,
+  sampledCalls,
+} from "./tool-chats.ts";
 
 const files = await findLlamaFiles();
 const ask = chatsWithTools({ engine: "llama", name: "model" });
@@ -83,22 +89,7 @@ describe("llama with a template that has tools", () => {
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  it("has the form that was asked for, or calls a tool", async () => {
-    const schema = {
-      type: "object",
-      properties: { rain: { type: "boolean" } },
-      required: ["rain"],
-    };
-    const format = { type: "json_schema", json_schema: { name: "rain", schema } };
-    const [plain, forced] = await Promise.all([
-      ask(engine, { response_format: format }),
-      ask(engine, { response_format: format, tool_choice: "required" }),
-    ]);
-    const { text, toolCalls } = plain!.answers[0]!;
-    if (toolCalls === undefined) expect(JSON.parse(text).rain).toBeTypeOf("boolean");
-    for (const call of [...callsOf(plain!), ...callsOf(forced!)]) expectValid(call);
-    expect(callsOf(forced!).length).toBeGreaterThan(0);
-  });
+  it("has the form that was asked for, or calls a tool", () => expectFormOrCall(ask, engine));
 
   it("ends with its signal in the middle of a call, and goes on with others", async () => {
     const leaving = new AbortController();

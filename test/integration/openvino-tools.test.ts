@@ -1,5 +1,3 @@
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
@@ -8,11 +6,18 @@ import { openedEngine } from "../../src/engines/opened-engine.ts";
 import { openOpenvino } from "../../src/engines/openvino/engine.ts";
 import { openvinoModel } from "../../src/engines/openvino/options.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
-import { runSluice } from "../chaos/sluice-process.ts";
 import { engineContext, whyOpenvinoIsMissing } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
 import { serveFolder, startServe } from "./served.ts";
-import { callsOf, chatsWithTools, expectValid, sampledCalls, weather } from "./tool-chats.ts";
+import {
+  callsOf,
+  chatsWithTools,
+  expectBatchOfCalls,
+  expectFormOrCall,
+  expectValid,
+  sampledCalls,
+  weather,
+} from "./tool-chats.ts";
 
 const missing = await whyOpenvinoIsMissing();
 const ask = chatsWithTools(openvinoModel.parse({ engine: "openvino", name: "model" }));
@@ -117,22 +122,7 @@ describe("openvino with a template that has tools", () => {
     expect(short!.answers[0]!.text).toMatch(/^I look it up\..*<tool_call>/s);
   });
 
-  it("has the form that was asked for, or calls a tool", async () => {
-    const schema = {
-      type: "object",
-      properties: { rain: { type: "boolean" } },
-      required: ["rain"],
-    };
-    const format = { type: "json_schema", json_schema: { name: "rain", schema } };
-    const [plain, forced] = await Promise.all([
-      ask(engine, { response_format: format }),
-      ask(engine, { response_format: format, tool_choice: "required" }),
-    ]);
-    const { text, toolCalls } = plain!.answers[0]!;
-    if (toolCalls === undefined) expect(JSON.parse(text).rain).toBeTypeOf("boolean");
-    for (const call of [...callsOf(plain!), ...callsOf(forced!)]) expectValid(call);
-    expect(callsOf(forced!).length).toBeGreaterThan(0);
-  });
+  it("has the form that was asked for, or calls a tool", () => expectFormOrCall(ask, engine));
 
   it("serves calls to OpenAI's own client, and refuses tools that the template lacks", async () => {
     const own = { engine: "openvino" as const, name: model.path, ...place, sequences: 4 };
@@ -168,35 +158,11 @@ describe("openvino with a template that has tools", () => {
     });
   });
 
-  it("calls tools for the lines of a batch file, and answers its other lines", async () => {
-    const folder = serveFolder();
-    const line = (id: string, body: JsonObject) => {
-      const whole = { custom_id: id, method: "POST", url: "/v1/chat/completions", body };
-      return JSON.stringify(whole);
-    };
-    const tools = [weather] as JsonObject[];
-    const lines = [
-      line("auto", { messages: primed, tools }),
-      line("forced", { messages: [question], tools, tool_choice: "required" }),
-      line("plain", { messages: [question], max_tokens: 8 }),
-    ];
-    writeFileSync(join(folder, "in.jsonl"), `${lines.join("\n")}\n`);
-    const asked = ["--model", `openvino:${model.path}`, "--model.cacheGib", "1", "--quiet"];
-    const limits = ["--model.contextTokens", "768", "--generation.maxNewTokens", "80"];
-    const args = ["run-batch", "-i", "in.jsonl", "-o", "out.jsonl", ...asked, ...limits];
-    args.push("--model.threads", "1");
-    const { stderr } = await runSluice(args, folder, environment);
-    const out = readFileSync(join(folder, "out.jsonl"), "utf8").trim().split("\n");
-    const byId = new Map(
-      out.map((text) => JSON.parse(text)).map((each) => [each.custom_id as string, each]),
-    );
-    const choiceOf = (id: string) => byId.get(id).response.body.choices[0];
-    expect(choiceOf("auto"), stderr).toMatchObject({
-      ...{ finish_reason: "tool_calls", message: { content: "I look it up." } },
-    });
-    expectValid(choiceOf("forced").message.tool_calls[0].function);
-    expect(choiceOf("plain").message.tool_calls).toBeUndefined();
-  });
+  it("calls tools for the lines of a batch file, and answers its other lines", () =>
+    expectBatchOfCalls(
+      ["--model", `openvino:${model.path}`, "--model.cacheGib", "1"],
+      environment,
+    ));
 });
 
 function callOf(city: string) {
