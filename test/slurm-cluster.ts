@@ -37,8 +37,7 @@ export class SlurmCluster {
     cluster.#startDaemon("slurmctld", ["-D", "-c"]);
     for (const node of nodes) cluster.startNode(node);
     await cluster.until(
-      () =>
-        cluster.command("sinfo", "-h", "-N", "-o", "%T").match(/idle/g)?.length === nodes.length,
+      () => cluster.states().filter((state) => state === "idle").length === nodes.length,
     );
     return cluster;
   }
@@ -58,8 +57,29 @@ export class SlurmCluster {
     return execFileSync(program, args, { env, encoding: "utf8" });
   }
 
+  /** The states of its nodes; none while it has no controller. */
+  states(): string[] {
+    try {
+      return this.command("sinfo", "-h", "-N", "-o", "%T").split("\n").filter(Boolean);
+    } catch {
+      return [];
+    }
+  }
+
   startNode(node: string): void {
     this.#startDaemon("slurmd", ["-D", "-N", node], node);
+  }
+
+  /** Stops the controller, which writes down what it knows; jobs run on without it. */
+  async stopController(): Promise<void> {
+    const daemon = this.#daemons.get("slurmctld")!;
+    daemon.kill("SIGTERM");
+    await once(daemon, "exit");
+  }
+
+  /** Starts a controller anew, which knows the jobs of the one before. */
+  startController(): void {
+    this.#startDaemon("slurmctld", ["-D"]);
   }
 
   /** Ends a node as a power cut would: its daemon, its steps and what they started. */

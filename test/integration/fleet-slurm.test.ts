@@ -35,6 +35,8 @@ describe("a fleet on Slurm", () => {
     ]);
     const workers = await calls.fleet("worker", "list", "--name", "far");
     expect(workers).toMatch(/^far-0 .* slurm \d+_\d on n[12] /m);
+    // A fleet is over with its last task, a little before its workers have left.
+    await cluster.until(() => cluster.command("squeue", "-h").trim() === "");
   });
 
   it("is canceled there, too", async (context) => {

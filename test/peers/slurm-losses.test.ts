@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import installSlurm, { missingSlurm } from "../../scripts/slurm.ts";
 import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
+import { expectWhole as expectWholeRun, submissionsOf } from "../scheduled-job.ts";
 import { SlurmCluster, writeSlurmJob } from "../slurm-cluster.ts";
 
 installSlurm();
@@ -68,6 +69,32 @@ async function startNow(share: number): Promise<void> {
 
 describe("what is lost on a cluster", () => {
   beforeEach((context) => context.skip(missing !== undefined, missing));
+
+  it("a controller that is gone for a while is waited for, and nothing is submitted again", async () => {
+    cluster = await SlurmCluster.start();
+    // Nothing starts on these nodes: no worker is heard while the controller is gone.
+    cluster.command("scontrol", "update", "nodename=n1,n2", "state=drain", "reason=test");
+    const folder = scratchFolder();
+    writeSlurmJob(folder, 40, "slurm: { shared: true }");
+    const { environment } = cluster;
+    const running = startSluice(["run", "job.yaml"], folder, environment);
+    await cluster.until(() => running.stderr().includes("submitted as slurm"));
+    await cluster.stopController();
+    await cluster.until(() => running.stderr().includes("slurm cannot be asked: "));
+    cluster.startController();
+    await cluster.until(() => {
+      try {
+        cluster.command("scontrol", "update", "nodename=n1,n2", "state=resume");
+      } catch {
+        // It is not there yet, or its nodes take work already.
+      }
+      return cluster.states().some((state) => /^(idle|mixed|allocated)$/.test(state));
+    });
+    const ended = await running.ended;
+    expect(ended, ended.stderr).toMatchObject({ code: 0 });
+    expect(submissionsOf(join(folder, "out"))).toHaveLength(1);
+    await expectWholeRun(join(folder, "out"), 40);
+  });
 
   it("a requeued task goes on with what it has", async () => {
     const run = await begun(300, "slurm: { shared: true }");

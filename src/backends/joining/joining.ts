@@ -1,5 +1,5 @@
 import { sleep } from "../../foundation/clock.ts";
-import { type ErrorRecord, SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, type ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -18,6 +18,8 @@ import { isActive, type Scheduler, type ShareState } from "./scheduler.ts";
 const lookIntervalMs = 2000;
 /** … and the share of it that answers may take: a busy cluster is asked less often. */
 const maxLookShare = 0.05;
+/** Time until a scheduler that did not answer is asked again while workers are heard. */
+const failedLookIntervalMs = 30_000;
 /** Time for workers to end, once the scheduler was told to end them. */
 const maxStopMs = 60_000;
 
@@ -145,7 +147,13 @@ class ShareWorkers implements Placement {
   }: Pick<RunFollower, "hasWorkers" | "stops">): Promise<SluiceError | undefined> {
     const { clock } = this.#run.context;
     if (clock.monotonic() < this.#nextLookMs) return undefined;
-    const states = await this.#look();
+    const states = await this.#look().catch((error: unknown) => {
+      this.#tellOnce(`${this.#scheduler.name} cannot be asked: ${asSluiceError(error).message}`);
+      // The workers go on without an answer of the scheduler, and so does their run.
+      if (!hasWorkers) throw error;
+      this.#nextLookMs = clock.monotonic() + failedLookIntervalMs;
+    });
+    if (states === undefined) return undefined;
     for (const state of states) this.#tell(state);
     const blocked = hasWorkers ? undefined : await this.#blockedCause(states.filter(isActive));
     // Workers of other schedulers and of people help too.
@@ -222,19 +230,22 @@ class ShareWorkers implements Placement {
 
   /** Says once why workers wait, and how one ended, if not well. */
   #tell({ id, share, state, exitCode, node, reason, blockedBy }: ShareState): void {
-    if (blockedBy !== undefined && reason !== undefined && !this.#told.has(reason)) {
-      this.#told.add(reason);
-      this.#notice(`${this.#scheduler.name} ${id} waits: ${reason}`);
+    if (blockedBy !== undefined && reason !== undefined) {
+      this.#tellOnce(`${this.#scheduler.name} ${id} waits: ${reason}`, reason);
     }
     if ((state !== "failed" && state !== "canceled") || this.#before.has(id)) return;
-    if (this.#told.has(id)) return;
-    this.#told.add(id);
     const place = node === undefined ? "" : ` on ${node}`;
     const how = exitCode === undefined ? state : `ended with exit code ${exitCode}`;
     const why = reason === undefined ? "" : ` (${reason})`;
     const { storage } = this.#run.context;
     const logs = `sluice logs ${storage.location} --share ${share}`;
-    this.#notice(`${this.#scheduler.name} ${id}${place} ${how}${why}: ${logs}`);
+    this.#tellOnce(`${this.#scheduler.name} ${id}${place} ${how}${why}: ${logs}`, id);
+  }
+
+  #tellOnce(message: string, key = message): void {
+    if (this.#told.has(key)) return;
+    this.#told.add(key);
+    this.#notice(message);
   }
 
   #notice(message: string): void {

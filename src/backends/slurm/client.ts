@@ -5,7 +5,13 @@ import type { Clock } from "../../foundation/clock.ts";
 import type { CommandResult } from "../../foundation/subprocess.ts";
 import type { Environment } from "../context.ts";
 import { writeLogs } from "../joining/logs.ts";
-import { callProgram, type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
+import {
+  callProgram,
+  type ProgramOptions,
+  refusal,
+  runProgram,
+  withSentFile,
+} from "../joining/programs.ts";
 import type {
   LogOptions,
   Rendered,
@@ -93,7 +99,8 @@ export class SlurmClient implements Omit<Scheduler, "name" | "render" | "check">
     const known = new Set<string>();
     const folder = join(location, "_sluice/logs");
     for (const { id } of submissions) {
-      for (const { logs, shares } of await this.#jobLines(id)) {
+      // The files are there without the controller, too.
+      for (const { logs, shares } of await this.#jobLines(id).catch(() => [])) {
         if (logs && (share === undefined || shares.includes(share))) known.add(logs);
       }
     }
@@ -123,9 +130,11 @@ export class SlurmClient implements Omit<Scheduler, "name" | "render" | "check">
   }
 
   async #jobLines(id: string): Promise<SlurmTask[]> {
-    // It fails for a job that the controller has forgotten.
-    const { code, stdout } = await this.#call("scontrol", ["--oneliner", "show", "job", id]);
-    return code === 0 ? parseJobLines(stdout) : [];
+    const result = await this.#call("scontrol", ["--oneliner", "show", "job", id]);
+    if (result.code === 0) return parseJobLines(result.stdout);
+    const isForgotten = /invalid job id/i.test(result.stderr);
+    if (isForgotten) return [];
+    throw refusal("scontrol", result);
   }
 
   #run(program: string, args: readonly string[]): Promise<string> {

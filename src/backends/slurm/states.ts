@@ -1,3 +1,4 @@
+import { SluiceError } from "../../foundation/errors.ts";
 import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import { isJsonObject, type Json } from "../../foundation/json.ts";
 import type { ShareState } from "../joining/scheduler.ts";
@@ -20,9 +21,15 @@ const running = /^(RUNNING|CONFIGURING|COMPLETING|RESIZING|SIGNALING|STAGE_OUT|S
 /**
  * The answer of `squeue --json`. Releases before 23.02 have plain numbers and one text as the
  * state; later ones have `{set, infinite, number}` and a list of states.
+ *
+ * @throws SluiceError `SCHEDULER_REFUSED` with what squeue says of a controller that does not answer.
  */
 export function parseQueue(text: string): SlurmTask[] {
-  const { jobs } = JSON.parse(text) as { jobs: Record<string, Json>[] };
+  const { jobs, errors } = JSON.parse(text) as Record<"jobs" | "errors", Record<string, Json>[]>;
+  // Without its controller, squeue says so here, lists no job, and ends with 0.
+  if (errors?.length > 0) {
+    throw new SluiceError("SCHEDULER_REFUSED", `squeue: ${textOf(errors[0]!.description)}`);
+  }
   return jobs.flatMap((job) => {
     const array = numberOf(job.array_job_id);
     if (!array) return [];

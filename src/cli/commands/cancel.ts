@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { cancelAll, openScheduled } from "../../api/scheduled-run.ts";
+import { type CanceledRun, cancelAll, openScheduled } from "../../api/scheduled-run.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { RunLives } from "../../run/coordinate/lives.ts";
 import { counted } from "../../terminal/quantities.ts";
@@ -24,7 +24,7 @@ async function cancel(run: string, options: { wait: boolean }, io: CliIo): Promi
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort());
   try {
-    const { end, placed, batches } = await cancelAll(opened, {
+    const canceled = await cancelAll(opened, {
       waitMs: options.wait ? waitMs : 0,
       onAsked: (lives) => void io.stderr.write(`${whoIsAsked(lives)}\n`),
       signal: stop.signal,
@@ -35,24 +35,27 @@ async function cancel(run: string, options: { wait: boolean }, io: CliIo): Promi
       ended: "stopped: what is done is kept, and the same command goes on with it",
       pending: "it has not stopped yet; sluice status says when it has",
     };
-    if (placed instanceof SluiceError) {
-      io.stderr.write(
-        `workers that wait at ${opened.backend} may still start: ${placed.message}\n`,
-      );
-    } else if (placed > 0) {
-      io.stderr.write(`${counted(placed, "worker")} canceled at ${opened.backend}\n`);
-    }
-    if (batches instanceof SluiceError) {
-      io.stderr.write(`batches at the provider may still be carried out: ${batches.message}\n`);
-      io.stderr.write(`  hint: ${batches.hint}\n`);
-    } else if (batches > 0) {
-      io.stderr.write(`${counted(batches, "batch", "batches")} cancelled at the provider\n`);
-    }
-    await write(io, `${words[end]}\n`);
+    tellOthers(canceled, opened.backend, io);
+    await write(io, `${words[canceled.end]}\n`);
   } catch (error) {
     if (!stop.signal.aborted) throw error;
   } finally {
     ignore();
+  }
+}
+
+/** Tells what a scheduler and a provider had, or why they could not be told to stop. */
+export function tellOthers({ placed, batches }: CanceledRun, backend: string, io: CliIo): void {
+  if (placed instanceof SluiceError) {
+    io.stderr.write(`workers that wait at ${backend} may still start: ${placed.message}\n`);
+  } else if (placed > 0) {
+    io.stderr.write(`${counted(placed, "worker")} canceled at ${backend}\n`);
+  }
+  if (batches instanceof SluiceError) {
+    io.stderr.write(`batches at the provider may still be carried out: ${batches.message}\n`);
+    io.stderr.write(`  hint: ${batches.hint}\n`);
+  } else if (batches > 0) {
+    io.stderr.write(`${counted(batches, "batch", "batches")} cancelled at the provider\n`);
   }
 }
 

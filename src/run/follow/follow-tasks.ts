@@ -10,6 +10,8 @@ import { RunFollower } from "./run-follower.ts";
 const lookIntervalMs = 1000;
 /** Share of the time that looks may take. */
 const maxLookShare = 0.1;
+/** Time until it looks again after a look that failed, however long that took. */
+const failedLookIntervalMs = 5000;
 /** Looks in a row that may fail, such as while a store is not reachable. */
 const maxFailedLooks = 60;
 
@@ -101,11 +103,13 @@ async function followUntil(
       if (over === true) return undefined;
       if (over !== false) return over;
       failed = 0;
+      const tookMs = clock.monotonic() - startMs;
+      await sleep(clock, Math.max(lookIntervalMs, tookMs / maxLookShare), signal);
     } catch (error) {
+      signal.throwIfAborted();
       if (++failed > maxFailedLooks) throw error;
       logger.log("debug", `cannot look at the run: ${asSluiceError(error).message}`);
+      await sleep(clock, failedLookIntervalMs, signal);
     }
-    const tookMs = clock.monotonic() - startMs;
-    await sleep(clock, Math.max(lookIntervalMs, tookMs / maxLookShare), signal);
   }
 }

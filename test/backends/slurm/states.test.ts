@@ -79,6 +79,14 @@ describe("parseQueue", () => {
     );
   });
 
+  it("takes no empty list for an answer if the controller did not give it", () => {
+    const errors = [{ description: "Failed while looking for jobs", error_number: -1 }];
+    expect(() => parseQueue(JSON.stringify({ errors, jobs: [] }))).toThrow(
+      "squeue: Failed while looking for jobs",
+    );
+    expect(parseQueue(JSON.stringify({ errors: [], jobs: [] }))).toEqual([]);
+  });
+
   it("passes jobs that are not arrays", () => {
     expect(queue(older({ array_job_id: 0, array_task_id: null }))).toEqual([]);
     expect(queue(newer({ array_job_id: number(0) }))).toEqual([]);

@@ -7,6 +7,7 @@ import { locateRun } from "../../../run/directory/locate.ts";
 import { runStorage } from "../../../run/directory/run-storage.ts";
 import { type CliIo, write } from "../../io.ts";
 import { withStoreFlags } from "../../store-flags.ts";
+import { tellOthers } from "../cancel.ts";
 import { openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
 
 interface CancelFlags extends TargetFlags {
@@ -51,7 +52,7 @@ async function cancel(flags: CancelFlags, io: CliIo): Promise<void> {
     await requestCancel(runStorage(openStorage(place)), sortableId(clock, random), graceMs);
     if (!flags.hard) continue;
     const scheduled = await openScheduled(locateRun(place), dependencies, io);
-    await cancelAll(scheduled, { waitMs, graceMs });
+    tellOthers(await cancelAll(scheduled, { waitMs, graceMs }), scheduled.backend, io);
   }
   await write(io, `Canceling fleet '${fleet.record.name}'...\nOK\n`);
 }
