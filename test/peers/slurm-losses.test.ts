@@ -70,7 +70,7 @@ async function startNow(share: number): Promise<void> {
 describe("what is lost on a cluster", () => {
   beforeEach((context) => context.skip(missing !== undefined, missing));
 
-  it("a controller that is gone for a while is waited for, and nothing is submitted again", async () => {
+  it("a controller that is gone is waited for, and nothing is submitted again", async () => {
     cluster = await SlurmCluster.start();
     // Nothing starts on these nodes: no worker is heard while the controller is gone.
     cluster.command("scontrol", "update", "nodename=n1,n2", "state=drain", "reason=test");

@@ -22,7 +22,7 @@ const running = /^(RUNNING|CONFIGURING|COMPLETING|RESIZING|SIGNALING|STAGE_OUT|S
  * The answer of `squeue --json`. Releases before 23.02 have plain numbers and one text as the
  * state; later ones have `{set, infinite, number}` and a list of states.
  *
- * @throws SluiceError `SCHEDULER_REFUSED` with what squeue says of a controller that does not answer.
+ * @throws SluiceError `SCHEDULER_REFUSED` if squeue says that no controller answers.
  */
 export function parseQueue(text: string): SlurmTask[] {
   const { jobs, errors } = JSON.parse(text) as Record<"jobs" | "errors", Record<string, Json>[]>;
