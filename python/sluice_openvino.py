@@ -1,6 +1,6 @@
 """The engine host of engine `openvino`: one process that computes with OpenVINO GenAI.
 
-It speaks the protocol of Sluice's engine hosts (version 4): JSON lines on descriptor 4. Prompts
+It speaks the protocol of Sluice's engine hosts (version 5): JSON lines on descriptor 4. Prompts
 come as token ids, because the chat template is Sluice's own; answers go back as text. Requests join
 the batch of the continuous-batching pipeline as they come. The pipeline holds Python's lock while
 it computes a step, so everything happens in one thread: read messages, compute a step, report.
@@ -16,7 +16,7 @@ import socket
 import time
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-PROTOCOL = 4
+PROTOCOL = 5
 
 # Only with all three does an answer almost never depend on the rest of its batch.
 EXACT = {

@@ -196,7 +196,7 @@ export interface EngineContext {
   functions?: readonly unknown[];
   /** Where spans go; absent where nobody asked for them. */
   telemetry?: Telemetry;
-  /** Called with the number of requests of each batch that an engine forms in this process. */
+  /** Called with the number of requests of each batch that an engine forms. */
   onBatch?(requests: number): void;
   /** Ends the worker process at once, as `kill -9` would (faults of the fake engine). */
   killProcess: () => void;

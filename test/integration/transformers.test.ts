@@ -40,10 +40,12 @@ describe("openTransformers, translating", () => {
   beforeEach((context) => context.skip(missing !== undefined, missing));
 
   let engine: Engine;
+  const batches: number[] = [];
   beforeAll(async () => {
     if (missing !== undefined) return;
     const columns = { srcLangColumn: "from", tgtLangColumn: "to" };
-    engine = await openTransformers(toyOptions(columns), engineContext);
+    const context = { ...engineContext, onBatch: (requests: number) => batches.push(requests) };
+    engine = await openTransformers(toyOptions(columns), context);
   });
   afterAll(() => engine?.close());
 
@@ -94,6 +96,13 @@ describe("openTransformers, translating", () => {
       ),
     );
     expect(given.map(({ answers }) => answers[0]!.text)).toEqual(asked.map((row) => row.wanted));
+  });
+
+  it("tells how many requests each batch has", async () => {
+    batches.length = 0;
+    await Promise.all(ask(Array<string>(9).fill("house"), ["en", "fr"], {}));
+    expect(batches.reduce((sum, requests) => sum + requests)).toBe(9);
+    expect(batches.length).toBeLessThan(9);
   });
 
   it("ends a row at its own end, and says when a limit ended it", async () => {

@@ -37,7 +37,7 @@ export interface HostedEngineOptions {
 /** What hosting needs of the outside world. */
 export type HostContext = Pick<
   EngineContext,
-  "clock" | "random" | "logger" | "environment" | "hostCommand"
+  "clock" | "random" | "logger" | "environment" | "hostCommand" | "onBatch"
 >;
 
 /**
@@ -287,6 +287,8 @@ class HostedEngineClient implements HostedClient {
           reject(errorFromRecord(message.error));
         } else if (message.type === "infer-deltas") {
           for (const { id, ...delta } of message.deltas) this.#held.get(id)?.onDelta?.(delta);
+        } else if (message.type === "batch-formed") {
+          this.#options.context.onBatch?.(message.requests);
         } else this.#onAnswer(message);
       });
     });

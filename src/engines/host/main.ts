@@ -15,7 +15,9 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 // A plain exit can hang in native code or in garbage collection; nothing here is lost.
 const leaveNow = () => process.kill(process.pid, "SIGKILL");
 
-const openers: Partial<Record<HostedKind, (options: Json) => Promise<HostedEngine>>> = {
+type OpenKind = (options: Json, onBatch: (requests: number) => void) => Promise<HostedEngine>;
+
+const openers: Partial<Record<HostedKind, OpenKind>> = {
   llama: async (options) => {
     const { openHostedLlama } = await import("../llama/hosted-llama.ts");
     // Written before the library can abort: pipes are synchronous here.
@@ -25,8 +27,8 @@ const openers: Partial<Record<HostedKind, (options: Json) => Promise<HostedEngin
     (await import("../predictor/hosted-predictor.ts")).openHostedPredictor(options),
   stages: async (options) =>
     (await import("../pipeline/hosted-stages.ts")).openHostedStages(options),
-  transformers: async (options) =>
-    (await import("../transformers/hosted-transformers.ts")).openHostedTransformers(options),
+  transformers: async (...given) =>
+    (await import("../transformers/hosted-transformers.ts")).openHostedTransformers(...given),
 };
 
 const socket = new Socket({ fd: leashChannelDescriptor });
@@ -43,8 +45,8 @@ serveHost({
 });
 
 /** Opens the implementation of `kind` in this process, which is an engine host. */
-async function openHosted(kind: HostedKind, options: Json): Promise<HostedEngine> {
+async function openHosted(kind: HostedKind, ...given: Parameters<OpenKind>): Promise<HostedEngine> {
   const open = openers[kind];
   if (!open) throw new SluiceError("PROTOCOL", `unknown kind of engine: ${String(kind)}`);
-  return open(options);
+  return open(...given);
 }

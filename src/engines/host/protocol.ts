@@ -9,7 +9,7 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { PromptWords, TokenizedPrompts } from "../engine.ts";
 
 /** Version of the messages below; both ends must have the same one. */
-export const hostProtocol = 4;
+export const hostProtocol = 5;
 
 /** The implementation that a host runs. */
 export type HostedKind = "llama" | "openvino" | "predictor" | "stages" | "transformers";
@@ -56,6 +56,8 @@ export type FromHost =
   | { type: "infer-end"; id: number; response: InferenceResponse }
   | { type: "infer-fail"; id: number; error: ErrorRecord }
   | { type: "batch-end"; id: number; replies: readonly BatchReply[] }
+  /** The host has put so many requests together. */
+  | { type: "batch-formed"; requests: number }
   /** For pieces: the tokens of each piece of each prompt. */
   | { type: "tokenize-end"; id: number; tokenized: TokenizedPrompts | PieceTokens };
 

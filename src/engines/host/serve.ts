@@ -17,7 +17,12 @@ export interface HostOptions {
   channel: Channel<FromHost, ToHost>;
   /** The id of this process: its worker may know only the id of the leash's holder. */
   pid: number;
-  open: (kind: HostedKind, options: Json) => Promise<HostedEngine>;
+  /** @param onBatch is told of each batch that the engine forms. */
+  open: (
+    kind: HostedKind,
+    options: Json,
+    onBatch: (requests: number) => void,
+  ) => Promise<HostedEngine>;
   /** Called when the engine's state is unreliable: the process must end. */
   onFatal: (error: Error) => void;
   clock: Pick<Clock, "schedule">;
@@ -35,7 +40,9 @@ export function serveHost({ channel, pid, open, onFatal, clock }: HostOptions): 
 
   const start = async (kind: HostedKind, options: Json) => {
     try {
-      engine = await open(kind, options);
+      engine = await open(kind, options, (requests) =>
+        channel.send({ type: "batch-formed", requests }),
+      );
       const { name, capacity, concurrency, choices } = engine;
       const tokenizes = engine.tokenize !== undefined;
       const facts = { name, capacity, concurrency, choices: { ...choices, pid }, tokenizes };

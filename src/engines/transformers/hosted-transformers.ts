@@ -31,11 +31,14 @@ const silent = 50;
  *
  * @throws SluiceError `ENGINE_MISSING`, and errors of `openTask`.
  */
-export async function openHostedTransformers(options: Json): Promise<HostedEngine> {
+export async function openHostedTransformers(
+  options: Json,
+  onBatch: (requests: number) => void,
+): Promise<HostedEngine> {
   const given = options as unknown as HostedTransformersOptions;
   const library = await loadTransformersJs(given.modulePath);
   library.env.logLevel = silent;
-  return new HostedTransformers(await openTask(library, given.options, given), given);
+  return new HostedTransformers(await openTask(library, given.options, given), given, onBatch);
 }
 
 class HostedTransformers implements HostedEngine {
@@ -46,16 +49,18 @@ class HostedTransformers implements HostedEngine {
   readonly #task: Task<unknown>;
   readonly #batched: Batched<unknown, TaskResult>;
 
-  constructor(task: Task<unknown>, { options, model, sha256 }: HostedTransformersOptions) {
+  constructor(
+    task: Task<unknown>,
+    { options, model, sha256 }: HostedTransformersOptions,
+    onBatch: (requests: number) => void,
+  ) {
     const { task: taskName, dtype, device, threads = availableParallelism() } = options;
     this.#task = task;
     // Lines on stderr go to the log of the worker.
-    const context = { clock: systemClock, logger: textLogger((line) => writeSync(2, line)) };
-    this.#batched = batched(
-      [{ run: (batch, signal) => task.run(batch, signal) }],
-      options,
-      context,
-    );
+    const logger = textLogger((line) => writeSync(2, line));
+    this.#batched = batched([{ run: (batch, signal) => task.run(batch, signal) }], options, {
+      ...{ clock: systemClock, logger, onBatch },
+    });
     this.name = model.kind === "hub" ? model.repository : basename(model.path);
     // A growing batch needs waiting rows to grow.
     const isGrowing = options.maxBatchRows === "auto";
