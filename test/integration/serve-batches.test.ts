@@ -315,7 +315,7 @@ describe("files", () => {
       limits: { requestArrivalTimeoutMs: 1000 },
     });
     const { host, hostname, port } = new URL(server.baseUrl);
-    /** Sends the pieces with pauses until the connection ends: how many, and the reply's first line. */
+    /** Sends pieces until the connection ends: how many, and the first line of the reply. */
     const sent = async (
       path: string,
       type: string,
