@@ -65,6 +65,8 @@ const tier = ({
     exclude,
     testTimeout: timeoutMs,
     hookTimeout: timeoutMs,
+    // What is polled for comes when the machine gets to it: by default it has one second.
+    expect: { poll: { timeout: timeoutMs / 2 } },
     globalSetup: setup,
     maxWorkers: workers,
     isolate,

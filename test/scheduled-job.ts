@@ -45,6 +45,9 @@ export async function answeredIn(place: string): Promise<number> {
 /** What was recorded of a run's submissions, in order. */
 export function submissionsOf(directory: string) {
   const folder = join(directory, "_sluice/submissions");
-  const names = readdirSync(folder).sort();
+  // A record that is just written has a temporary name as well.
+  const names = readdirSync(folder)
+    .filter((name) => !name.startsWith("."))
+    .sort();
   return names.map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")));
 }

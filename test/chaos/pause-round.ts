@@ -4,7 +4,13 @@ import { join } from "node:path";
 import { type Random, randomInteger } from "../../src/foundation/random.ts";
 import type { FarStore } from "./kill-round.ts";
 import { RunFiles } from "./run-files.ts";
-import { pause, type SluiceProcess, startSluice } from "./sluice-process.ts";
+import {
+  pause,
+  runningIn,
+  type SluiceProcess,
+  startSluice,
+  stillRunning,
+} from "./sluice-process.ts";
 
 /** Why processes cannot be paused so that others take them for dead; undefined: they can. */
 export const missingHosts = hostsProblem();
@@ -151,7 +157,8 @@ class PausedRun {
 
   async #check(mayBeReplaced: boolean): Promise<void> {
     // Late workers of the sleeper may still be at their last steps.
-    await pause(1000);
+    const left = await stillRunning(runningIn(this.#files.directory), 60_000);
+    if (left.length > 0) return this.#violate(`processes ${left.join(", ")} did not leave`);
     await this.#verify();
     const failed = this.#files.deadLetters().map(({ index }) => index);
     const isAsRetried = failed.length === 0;

@@ -5,7 +5,15 @@
  * folder that `CLOUD_STATE` names.
  */
 import { spawn } from "node:child_process";
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { parse } from "yaml";
@@ -29,6 +37,12 @@ const state = process.env.CLOUD_STATE!;
 const [program, ...words] = process.argv.slice(2);
 
 const file = (id: number, kind: string) => join(state, `${id}.${kind}`);
+
+/** Keeps a record, which others read at any moment. */
+function keep(started: Started): void {
+  writeFileSync(file(started.id, "draft"), JSON.stringify(started));
+  renameSync(file(started.id, "draft"), file(started.id, "json"));
+}
 
 const records = () =>
   readdirSync(state)
@@ -58,8 +72,7 @@ function start(name: string, index: string, retries: number, command: string[], 
   });
   closeSync(log);
   child.unref();
-  const started: Started = { id, name, index, pid: child.pid!, words };
-  writeFileSync(file(id, "json"), JSON.stringify(started));
+  keep({ id, name, index, pid: child.pid!, words });
 }
 
 function stateOf({ id, isCanceled }: Started): { word: string; code?: number } {
@@ -77,7 +90,7 @@ function end(these: readonly Started[]): void {
   for (const it of these) {
     const { word } = stateOf(it);
     if (word !== "running" && word !== "waits") continue;
-    writeFileSync(file(it.id, "json"), JSON.stringify({ ...it, isCanceled: true }));
+    keep({ ...it, isCanceled: true });
     for (const pid of [it.pid, Number(readFileSync(file(it.id, "worker"), "utf8"))]) {
       try {
         process.kill(-pid, "SIGKILL");

@@ -4,15 +4,27 @@ import { describe, expect, it } from "vitest";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 
+/** A model that answers once a file lets it, so that no run is over before it is looked at. */
+const gated = `
+  import { existsSync } from "node:fs";
+  export async function predict(batch) {
+    while (!existsSync("go")) await new Promise((later) => setTimeout(later, 50));
+    return batch.map(() => "said");
+  }`;
+
 /** A run on this machine that has begun, and a person who looks on. */
-async function begun() {
+async function begun({ rows = 40, isGated = false } = {}) {
   const folder = scratchFolder();
-  const rows = Array.from({ length: 40 }, (_, row) => `{"text":"row ${row}"}\n`);
-  writeFileSync(join(folder, "rows.jsonl"), rows.join(""));
+  const lines = Array.from({ length: rows }, (_, row) => `{"text":"row ${row}"}\n`);
+  writeFileSync(join(folder, "rows.jsonl"), lines.join(""));
+  writeFileSync(join(folder, "gated.mjs"), gated);
+  const model = isGated
+    ? "model: { engine: predictor, module: ./gated.mjs }"
+    : `model: { engine: fake, latencyMs: 200, capacity: 2 }
+prompt: "Say {{ text }}"`;
   const job = `input: rows.jsonl
 shard: { rows: 5 }
-model: { engine: fake, latencyMs: 200, capacity: 2 }
-prompt: "Say {{ text }}"
+${model}
 output: { path: out }
 `;
   writeFileSync(join(folder, "job.yaml"), job);
@@ -20,6 +32,7 @@ output: { path: out }
   await running.workerStarted;
   return {
     running,
+    go: () => writeFileSync(join(folder, "go"), ""),
     start: (...parameters: string[]) => startSluice(parameters, folder),
     call: (...parameters: string[]) => runSluice(parameters, folder),
   };
@@ -45,7 +58,7 @@ describe("sluice attach", () => {
   });
 
   it("ends with a run that is canceled, and says so", async () => {
-    const { running, call } = await begun();
+    const { running, call } = await begun({ rows: 4000 });
     const attached = call("attach", "out");
     await call("cancel", "out");
     expect((await running.ended).code).toBe(75);
@@ -56,7 +69,7 @@ describe("sluice attach", () => {
   });
 
   it("leaves the run alone when it is told to stop", async () => {
-    const { running, call, start } = await begun();
+    const { running, call, start, go } = await begun({ isGated: true });
     expect((await call("logs", "out")).stderr).toContain("logs of a run with backend: local");
     const attached = start("attach", "out", "--json");
     await attached.workerStarted;
@@ -64,6 +77,7 @@ describe("sluice attach", () => {
     const left = await attached.ended;
     expect(left.code).toBe(143);
     expect(left.stdout).toContain("left; the run continues");
+    go();
     expect((await running.ended).code).toBe(0);
   });
 });

@@ -128,8 +128,8 @@ describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
     expect(told).toMatchObject({ state: "canceled" });
     expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
     // They left by themselves: neither ended without notice, nor started again.
-    expect(me.lastCodes()).toEqual([75, 75]);
     await until(me.isGone);
+    expect(me.lastCodes()).toEqual([75, 75]);
     const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
     expect(again, again.stderr).toMatchObject({ code: 0 });
     expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
@@ -205,8 +205,8 @@ describe("a backend of a cloud", () => {
       const before = summaryOf(ended);
       expect(before).toMatchObject({ status: "CANCELED", sealed: false });
       expect(await me.answered()).toBe(before.rows.answered);
-      expect(me.lastCodes()).toEqual([75, 75]);
       await until(me.isGone);
+      expect(me.lastCodes()).toEqual([75, 75]);
       const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
       expect(again, again.stderr).toMatchObject({ code: 0 });
       expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);

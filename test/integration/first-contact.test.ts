@@ -9,6 +9,7 @@ import {
   startFakeServer,
 } from "../../src/testing/fake-server.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { freePort } from "../free-ports.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-contact-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -48,14 +49,12 @@ async function served(behave?: FakeServerOptions["behave"]): Promise<FakeServer>
   return server;
 }
 
-/** A port on which nobody listens, or somebody who never says a word. */
-async function portOf(isListening: boolean): Promise<number> {
+/** A port on which somebody listens who never says a word. */
+async function silentPort(): Promise<number> {
   const server = createServer(() => {});
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  if (isListening) onTestFinished(() => void server.close());
-  else await new Promise((resolve) => server.close(resolve));
-  return port;
+  onTestFinished(() => void server.close());
+  return (server.address() as AddressInfo).port;
 }
 
 const at = (port: number) => `http://127.0.0.1:${port}/v1`;
@@ -66,7 +65,7 @@ const unknownModel = (name: string) => ({
 
 describe("a server that is not there", () => {
   it("is given up with the cause where nobody listens, and nothing is planned", async () => {
-    const baseUrl = at(await portOf(false));
+    const baseUrl = at(await freePort());
     const { code, stderr, isPlanned } = await runWith({ baseUrl, firstAnswerMs: 1200 });
     expect([code, isPlanned], stderr).toEqual([69, false]);
     expect(stderr).toContain("ECONNREFUSED");
@@ -77,7 +76,7 @@ describe("a server that is not there", () => {
 
   it("is given up where somebody listens who never answers, after ten seconds", async () => {
     const { code, stderr, seconds, isPlanned } = await runWith({
-      baseUrl: at(await portOf(true)),
+      baseUrl: at(await silentPort()),
     });
     expect([code, isPlanned], stderr).toEqual([69, false]);
     expect(stderr).toMatch(/ENDPOINT_DOWN.*no whole reply in 10000 ms/);
@@ -94,7 +93,7 @@ describe("a server that is not there", () => {
   });
 
   it("is waited for where it is just starting", async () => {
-    const port = await portOf(false);
+    const port = await freePort();
     const run = startSluice(call, folderWith({ baseUrl: at(port) }));
     await new Promise((resolve) => setTimeout(resolve, 1500));
     const server = await startFakeServer({ port });
@@ -104,7 +103,7 @@ describe("a server that is not there", () => {
   });
 
   it("is given up by parts that are worked on alone, and by resume, and then goes on", async () => {
-    const port = await portOf(false);
+    const port = await freePort();
     const folder = folderWith({ baseUrl: at(port), firstAnswerMs: 300 });
     expect((await runSluice(["plan", "-c", "job.json", "--write"], folder)).code).toBe(0);
     const share = ["worker", "out", "--share", "0/1"];
@@ -122,7 +121,7 @@ describe("a server that is not there", () => {
   });
 
   it("is told of where it is one of several, and the others are asked", async () => {
-    const [dead, server] = [at(await portOf(false)), await served()];
+    const [dead, server] = [at(await freePort()), await served()];
     const endpoints = [{ baseUrl: dead }, { baseUrl: server.baseUrl }];
     const { code, stderr } = await runWith({ endpoints, firstAnswerMs: 300 });
     expect(code, stderr).toBe(0);

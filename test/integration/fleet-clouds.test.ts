@@ -103,6 +103,7 @@ describe.each(clouds)("a fleet on %s, by a stand-in", (cloud) => {
     const row = `^far-[01] +\\w+ +successful +2x4G +\\S+ +${zone} +v`;
     expect(workers.match(new RegExp(row, "gm"))).toHaveLength(2);
     expect(await calls.fleet("list")).toMatch(/^far +\S+ +failed +3 +1 +2 /m);
+    await until(machines.isGone, "the machines to go");
     // Each of both workers started once: failed commands are no failures of machines.
     expect(machines.lastCodes()).toEqual([0, 0]);
     if (cloud === "sky") expect(words.join(" ")).toMatch(/--secret WHO\b/);

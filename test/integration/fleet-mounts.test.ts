@@ -203,7 +203,8 @@ done`;
     for (const { index, state, cause } of tasks) {
       const target = join(folder, "store", index);
       if (state === "failed") {
-        expect(cause).toContain("ended its engine");
+        // In its program, or before that was begun.
+        expect(cause).toMatch(/ended its engine|the engine ended unexpectedly/);
         expect(existsSync(target)).toBe(false);
         continue;
       }
@@ -223,7 +224,8 @@ done`;
     const kills: string[] = [];
     const killWorkers = (method: string) => {
       kills.push(method);
-      for (const name of readdirSync(workers)) {
+      // A record that is just written has a temporary name.
+      for (const name of readdirSync(workers).filter((each) => !each.startsWith("."))) {
         const { status, pid } = JSON.parse(readFileSync(join(workers, name), "utf8"));
         if (status === "running") killQuietly(pid, "SIGKILL");
       }

@@ -156,10 +156,14 @@ describe("a fleet on Ray", () => {
     // Its coordinator looks for orders every now and then, and tells nobody that it saw one.
     await pause(4000);
     me.let("go");
-    expect(await me.calls.untilOver("soft")).toMatchObject({
-      ...{ state: "canceled", tasks: { successful: 2, canceled: 4, total: 6 } },
-    });
-    expect(me.lines("done")).toHaveLength(2);
+    const { state, tasks } = await me.calls.untilOver("soft");
+    const { length } = me.lines("begun");
+    expect(length).toBeLessThan(6);
+    expect([state, tasks]).toMatchObject([
+      "canceled",
+      { successful: length, canceled: 6 - length, total: 6 },
+    ]);
+    expect(me.lines("done")).toHaveLength(length);
   });
 
   it("is created from outside of the cluster, by the address of its dashboard", async () => {

@@ -17,11 +17,16 @@ function someFleet(lines: readonly object[] = []) {
 
 const shell = (text: string, more: object = {}) => ({ cmds: ["sh", "-c", text], ...more });
 
+/** What a program does until the test lets it end. */
+const untilGo = "until [ -e go ]; do sleep 0.1; done";
+
 describe("sluice fleet", () => {
   it("goes through the tutorial, with its words and tables", async () => {
-    const { calls } = someFleet();
+    const { folder, calls } = someFleet();
+    writeFileSync(join(folder, "task.sh"), untilGo);
     const created = await calls.fleet(
-      ...["create", "--name", "fleet-b4bd2a33-1", "--command=sleep", "--arg", "2", "--tasks", "3"],
+      ...["create", "--name", "fleet-b4bd2a33-1", "--command=sh", "--arg", "task.sh"],
+      ...["--tasks", "3"],
       ...["--cpu", "0.25", "--memory", "64M", "--max-scale", "2"],
     );
     const [, id] = new RegExp(`ID '(${uuid})'`).exec(created) ?? [];
@@ -41,7 +46,7 @@ describe("sluice fleet", () => {
       /^Created: +\d+s$/m,
       /^Tasks status:\n {2}Failed: +0\n {2}Canceled: +0\n {2}Successful: +0\n {2}Running: +\d\n/m,
       /^ {2}Pending: +\d\n {2}Total: +3\n/m,
-      /^Code:\n {2}Command 0: +sleep\n {2}Argument 0: +2\n/m,
+      /^Code:\n {2}Command 0: +sh\n {2}Argument 0: +task\.sh\n/m,
       /^Tasks specification:\n/m,
       /^Resources and scaling:\n {2}CPU per instance: +0\.25\n {2}Memory per instance: +64M\n/m,
       /^ {2}Max number of instances: +2\n {2}Max execution time:\n {2}Max retries per task: +3\n/m,
@@ -49,16 +54,12 @@ describe("sluice fleet", () => {
       expect(got).toMatch(line);
     }
     // Two run side by side, and one waits.
-    let running: string[] = [];
-    while (running.length < 2) {
-      await pause(50);
-      if ((await calls.get("fleet-b4bd2a33-1")).tasks.running < 2) continue;
-      const table = await calls.fleet("task", "list", "--fleet-id", id!);
-      running = table.split("\n").filter((line) => line.includes(" running "));
-      expect(table).toMatch(
-        /^Listing serverless fleet tasks\.{3}\nOK\n\nIndex +ID +Status +Result code +Worker name\n/,
-      );
-    }
+    while ((await calls.get("fleet-b4bd2a33-1")).tasks.running < 2) await pause(50);
+    const both = await calls.fleet("task", "list", "--fleet-id", id!);
+    expect(both).toMatch(
+      /^Listing serverless fleet tasks\.{3}\nOK\n\nIndex +ID +Status +Result code +Worker name\n/,
+    );
+    const running = both.split("\n").filter((line) => line.includes(" running "));
     expect(running).toHaveLength(2);
     for (const line of running) {
       expect(line).toMatch(
@@ -70,6 +71,7 @@ describe("sluice fleet", () => {
       /^Listing serverless fleet workers\.{3}\nOK\n\nName +ID +Status +Profile +IP +Zone +Version\n/,
     );
     expect(workers).toMatch(/^fleet-b4bd2a33-1-0 +\w+ +running +0\.25x64M +\S+ +local +v\d/m);
+    writeFileSync(join(folder, "go"), "");
     expect(await calls.untilOver("fleet-b4bd2a33-1")).toMatchObject({
       state: "successful",
       tasks: { successful: 3, total: 3 },
@@ -302,13 +304,14 @@ describe("sluice fleet", () => {
   it("does not begin when it is canceled at once, nor a batch that waits", async () => {
     const { folder, calls } = someFleet();
     const create = ["--cpu", "2", "--command", "sh", "--command", "-c", "--arg"];
-    const program = "echo x >> $CE_FLEET_NAME; sleep 3";
-    await calls.fleet("create", "--name", "hasty", "--count", "40", ...create, program);
+    const hasty = "echo x >> $CE_FLEET_NAME; sleep 3";
+    await calls.fleet("create", "--name", "hasty", "--count", "40", ...create, hasty);
     await calls.fleet("cancel", "--name", "hasty");
     // Its process may just start.
     await pause(4000);
     const { tasks } = await calls.untilOver("hasty");
     expect(tasks.canceled).toBeGreaterThan(37);
+    const program = `echo x >> $CE_FLEET_NAME; ${untilGo}`;
     await calls.fleet("create", "--name", "early", "--count", "1", ...create, program);
     const early = await calls.call("fleet", "delete", "--name", "early");
     expect(early.stderr).toMatch(/fleet early is (pending|running)/);
@@ -316,8 +319,8 @@ describe("sluice fleet", () => {
     while (!existsSync(join(folder, "queue"))) await pause(50);
     await calls.fleet("add", "--name", "queue", "--count", "2");
     await calls.fleet("cancel", "--name", "queue");
-    await pause(8000);
-    expect(await calls.get("queue")).toMatchObject({
+    writeFileSync(join(folder, "go"), "");
+    expect(await calls.untilOver("queue")).toMatchObject({
       ...{ state: "canceled", tasks: { successful: 1, canceled: 2, total: 3 } },
     });
     // Whoever wants it may still go on.
@@ -416,10 +419,10 @@ describe("sluice fleet", () => {
   });
 
   it("shows a fleet whose process died as it is, and resumes it", async () => {
-    const { calls } = someFleet();
+    const { folder, calls } = someFleet();
     await calls.fleet(
       ...["create", "--name", "lost", "--count", "6", "--cpu", "0.5", "--max-scale", "2"],
-      ...["--command", "sleep", "--arg", "1"],
+      ...["--command", "sh", "--command", "-c", "--arg", untilGo],
     );
     let pid: string | undefined;
     while (pid === undefined) {
@@ -432,6 +435,7 @@ describe("sluice fleet", () => {
     expect(await calls.untilOver("lost")).toMatchObject({
       ...{ state: "failed", reason: "its process died" },
     });
+    writeFileSync(join(folder, "go"), "");
     expect(await calls.call("fleet", "resume", "--name", "lost", "--quiet")).toMatchObject({
       code: 0,
     });

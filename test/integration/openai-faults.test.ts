@@ -18,6 +18,7 @@ import type { ServerBehaviour } from "../../src/testing/fake-server.ts";
 import type { FaultScript } from "../../src/testing/fault-script.ts";
 import { journaledRows } from "../chaos/run-files.ts";
 import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { freePort, freePorts } from "../free-ports.ts";
 import { killServerProcesses, startServerProcess } from "./server-process.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-faults-"));
@@ -218,8 +219,13 @@ describe("one of two servers that dies", () => {
   it("costs no row anything, and is asked again when it comes back", async () => {
     const expected = await undisturbed();
     const faults = { faults: poison };
-    const first = await startServerProcess({ delayMs: 150, faults });
-    const second = await startServerProcess({ delayMs: 150, faults });
+    const port = await freePort();
+    const first = await startServerProcess({ delayMs: 150, faults, port });
+    // It has no answer for the last rows, so that the run is not over before it is stopped.
+    const silent = { behaviour: { kind: "hang" as const }, from: 230 };
+    const second = await startServerProcess({
+      ...{ delayMs: 150, faults: { faults: [silent, ...poison] } },
+    });
     const folder = folderWithJob([first.baseUrl, second.baseUrl], { timeoutMs: 60_000 });
     const run = startSluice(sluiceRun, folder);
     const journaled = () => journaledRows(join(folder, "out")).size;
@@ -251,12 +257,14 @@ describe("one of two servers that dies", () => {
   });
 
   it("ends the run, resumable, when the other dies as well", async () => {
-    const servers = [
-      await startServerProcess({ delayMs: 40 }),
-      await startServerProcess({ delayMs: 40 }),
-    ];
+    // Each answers a hundred requests, so that the run is not over before both die.
+    const faults: FaultScript = { faults: [{ behaviour: { kind: "hang" }, from: 100 }] };
+    const ports = await freePorts(2);
+    const servers = await Promise.all(
+      ports.map((port) => startServerProcess({ delayMs: 40, faults, port })),
+    );
     const baseUrls = servers.map(({ baseUrl }) => baseUrl);
-    const folder = folderWithJob(baseUrls, { maxEndpointDownMs: 1000 });
+    const folder = folderWithJob(baseUrls, { maxEndpointDownMs: 1000, timeoutMs: 60_000 });
     const run = startSluice(sluiceRun, folder);
     while (journaledRows(join(folder, "out")).size < 40) await pause(50);
     for (const server of servers) await server.kill();

@@ -9,7 +9,7 @@ import { sha256Hex } from "../../src/foundation/hashing.ts";
 import { freePort } from "../free-ports.ts";
 import { blocksOf } from "../meta/markdown.ts";
 import { root } from "../meta/source-tree.ts";
-import { type Served, serveFolder, startServe } from "./served.ts";
+import { type Served, serveFolder, startServe, untilRequests } from "./served.ts";
 
 const page = "docs/serve-nginx.md";
 const host = "models.example.com";
@@ -79,12 +79,12 @@ worker_processes 1;\nevents {}\nhttp {\n${temporary}\n${configuration}\n}\n`;
   const dispatcher = new Agent({ connect: { ca, servername: host } });
   onTestFinished(() => dispatcher.destroy());
   const baseUrl = `https://127.0.0.1:${port}/v1`;
-  for (let tries = 0; ; tries++) {
+  for (;;) {
     const reply = await fetch(baseUrl.replace("/v1", "/readyz"), { dispatcher } as never).catch(
       () => undefined,
     );
     if (reply?.status === 200) break;
-    if (child.exitCode !== null || tries > 100) throw new Error(`nginx: ${said}`);
+    if (child.exitCode !== null) throw new Error(`nginx: ${said}`);
     await pause(50);
   }
   return (apiKey: string) =>
@@ -96,19 +96,6 @@ const say = (model: string) => ({
   messages: [{ role: "user" as const, content: "Tell me of rivers" }],
 });
 const megabyte = 1024 * 1024;
-
-/** Waits until as many requests for the slow model are in work, and as many wait. */
-async function slowRequestsAre(served: Served, count: number): Promise<void> {
-  const headers = { authorization: "Bearer key" };
-  const wanted = [`sluice_requests_in_flight{model="slow"} ${count}`];
-  for (let tries = 0; ; tries++) {
-    const text = await (await fetch(`${served.addresses.metrics}/metrics`, { headers })).text();
-    const waits = `sluice_requests_waiting{model="slow",priority="online"} ${count}`;
-    if ([...wanted, waits].every((line) => text.includes(line))) return;
-    if (tries > 100) throw new Error(text);
-    await pause(50);
-  }
-}
 
 it("nginx passes chats, streams, uploads, refusals and tokens", async (context) => {
   const missing = missingNginx();
@@ -155,17 +142,24 @@ it("nginx passes chats, streams, uploads, refusals and tokens", async (context) 
     ...{ status: 413, code: "request_too_large" },
   });
 
+  const slowRequestsAre = (count: number) =>
+    untilRequests(
+      served,
+      "slow",
+      { inFlight: count, waiting: count },
+      { authorization: "Bearer key" },
+    );
   const leaving = new AbortController();
   const held = [0, 1].map(() =>
     client.chat.completions.create(say("slow"), { signal: leaving.signal }).catch(() => "left"),
   );
-  await slowRequestsAre(served, 1);
+  await slowRequestsAre(1);
   const refused = await client.chat.completions.create(say("slow")).catch((error) => error);
   expect(refused).toMatchObject({ status: 429, code: "rate_limit_exceeded" });
   expect(Number(refused.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
   leaving.abort();
   expect(await Promise.all(held)).toEqual(["left", "left"]);
-  await slowRequestsAre(served, 0);
+  await slowRequestsAre(0);
 
   const log = readFileSync(join(folder, "access.log"), "utf8");
   expect(log).toContain(requestId);

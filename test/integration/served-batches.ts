@@ -91,7 +91,8 @@ export function childrenOf(server: number): ServerChild[] {
   });
 }
 
-function tryRead(path: string): string {
+/** A file's text; empty if it is gone, as files of running processes may be at any moment. */
+export function tryRead(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
 import { onTestFinished } from "vitest";
 import type { ServeInput } from "../../src/serve/options.ts";
 import { sluiceProgram } from "../sluice-program.ts";
@@ -61,6 +62,29 @@ export async function startServe(
     log: () => log,
     end: (signal) => ended(child, signal),
   };
+}
+
+/**
+ * Waits until as many requests for a model are in work, and as many wait, by the server's figures.
+ *
+ * @param headers for a server that wants a token.
+ */
+export async function untilRequests(
+  { addresses }: Served,
+  model: string,
+  { inFlight, waiting }: { inFlight: number; waiting: number },
+  headers: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const wanted = [
+    `sluice_requests_in_flight{model="${model}"} ${inFlight}`,
+    `sluice_requests_waiting{model="${model}",priority="online"} ${waiting}`,
+  ];
+  for (;;) {
+    const text = await (await fetch(`${addresses.metrics}/metrics`, { headers })).text();
+    const lines = new Set(text.split("\n"));
+    if (wanted.every((line) => lines.has(line))) return;
+    await pause(20);
+  }
 }
 
 async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {

@@ -123,7 +123,8 @@ describe("backend slurm", () => {
     expect(told).toMatchObject({ state: "canceled" });
     expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
     const [{ id }] = submissions();
-    expect(cluster.command("squeue", "-h", "-j", id)).toBe("");
+    // A worker tells the coordinator that it leaves, and leaves.
+    await cluster.until(() => cluster.command("squeue", "-h", "-j", id) === "");
 
     const again = await call("run", "job.yaml");
     expect(again, again.stderr).toMatchObject({ code: 0 });

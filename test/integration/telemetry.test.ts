@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -10,11 +10,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { limits } from "../../src/foundation/limits.ts";
 import { type ReceivedRequest, startFakeServer } from "../../src/testing/fake-server.ts";
-import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { root } from "../meta/source-tree.ts";
 import { type Collector, type ExportedSpan, listening, startCollector } from "../otlp-collector.ts";
 import { sluiceModule } from "../sluice-program.ts";
-import { serveFolder, startServe } from "./served.ts";
+import { serveFolder, startServe, untilRequests } from "./served.ts";
 import { begun, chat, fake, isOver, until } from "./served-batches.ts";
 
 const execute = promisify(execFile);
@@ -141,8 +141,12 @@ describe("a traced server", () => {
     const client = new OpenAI({ baseURL: server.baseUrl, apiKey: "none", defaultHeaders });
     const batch = await begun(client, [chat("a"), chat("b")]);
     await until(client, batch.id, isOver);
+    const requestRoute = "POST /batches/:batch/v1/chat/completions";
+    // Server, coordinator and worker export each on its own.
     const isOut = (all: readonly ExportedSpan[]) =>
-      named(all, "run").length === 1 && named(all, "chat far").length === 2;
+      ["run", "task", "POST /v1/batches"].every((name) => named(all, name).length === 1) &&
+      ["chat far", requestRoute].every((name) => named(all, name).length === 2) &&
+      named(all, "chat m").length === 4;
     const spans = await collector.until(isOut);
     expect(new Set(spans.map((span) => span.traceId))).toEqual(new Set([traceId]));
     expect(provider.requests).toHaveLength(2);
@@ -153,7 +157,7 @@ describe("a traced server", () => {
       expect(sent).toMatchObject({ kind: 3, attributes: { "http.response.status_code": 200 } });
       expect(pathOf(sent, spans)).toEqual([
         // What the server sends, for a row that the worker of the batch sent to it.
-        ...["chat far", "chat m", "POST /batches/:batch/v1/chat/completions"],
+        ...["chat far", "chat m", requestRoute],
         ...["chat m", "task", "run", "POST /v1/batches", clientSpan],
       ]);
     }
@@ -163,8 +167,9 @@ describe("a traced server", () => {
   it("links the span of a batch to each of the requests in it", async () => {
     const collector = await startCollector();
     const folder = serveFolder();
-    const code = `export async function predict(rows) {
-      await new Promise((resolve) => setTimeout(resolve, 200));
+    const code = `import { existsSync } from "node:fs";
+    export async function predict(rows) {
+      while (!existsSync("go")) await new Promise((resolve) => setTimeout(resolve, 20));
       return rows.map(() => "done");
     }`;
     writeFileSync(join(folder, "predict.mjs"), code);
@@ -175,7 +180,10 @@ describe("a traced server", () => {
       const headers = { "content-type": "application/json" };
       await fetch(`${server.addresses.inference}/predictions/m`, { method: "POST", headers, body });
     };
-    await Promise.all(Array.from({ length: 5 }, ask));
+    const answers = Array.from({ length: 5 }, ask);
+    await untilRequests(server, "m", { inFlight: 5, waiting: 0 });
+    writeFileSync(join(folder, "go"), "");
+    await Promise.all(answers);
     const spans = await collector.until((all) => named(all, "prediction m").length === 5);
     const batches = named(spans, "batch");
     const linked = batches.flatMap(({ links }) => links.map(({ spanId }) => spanId));
@@ -238,11 +246,11 @@ describe("a traced run", () => {
 
   it("shows an attempt whose worker died, and the next one", async () => {
     const collector = await startCollector();
-    const model = { engine: "fake", latencyMs: 20, capacity: 2 };
+    const model = { engine: "fake", latencyMs: 100, capacity: 2, countFile: "asked" };
     const folder = runFolder({ model, workers: { max: 1 } }, 100);
     const run = startSluice(["run", "-c", "job.json", "--json"], folder, exportingTo(collector));
-    await run.workerStarted;
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    const asked = join(folder, "asked");
+    while (!existsSync(asked) || statSync(asked).size === 0) await pause(20);
     process.kill(run.workers[0]!, "SIGKILL");
     expect((await run.ended).code).toBe(0);
     const tasks = named(collector.spans, "task");
