@@ -2,7 +2,7 @@ import { sleep, systemClock } from "../../foundation/clock.ts";
 import { asSluiceError, errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import { digestOf, sha256Hex } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import type { JsonObject } from "../../foundation/json.ts";
+import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { systemRandom } from "../../foundation/random.ts";
 import { leadingCoordinator, requestCancel } from "../../run/coordinate/coordinator.ts";
@@ -374,12 +374,9 @@ function endIn(log: string): { summary?: RunSummary; error?: SluiceError } {
 function summaryIn(lines: readonly string[]): { summary?: RunSummary } {
   for (const line of lines.toReversed()) {
     if (!line.startsWith('{"status":')) continue;
-    try {
-      const summary = JSON.parse(line) as JsonObject;
-      if (summary.run_id !== undefined) return { summary: summary as unknown as RunSummary };
-    } catch {
-      // It is of somebody else.
-    }
+    const summary = jsonObjectIn(line);
+    // Other programs write to the same log.
+    if (summary?.run_id !== undefined) return { summary: summary as unknown as RunSummary };
   }
   return {};
 }
