@@ -200,7 +200,7 @@ export class MemoryRuns {
           startWorker: async (location, _job, generation) =>
             workerOf(dependencies, location, generation, engine),
         }),
-      preparation: nothingPrepared,
+      ...nothingPrepared,
       onEvent: (event: RunEvent) => void this.events.push(event),
       signal: new AbortController().signal,
     };

@@ -7,7 +7,7 @@ import type { RunLocation } from "../directory/locate.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { readPlan } from "../plan/plan.ts";
-import { carryOut, type RunJobOptions, type RunResult, withSharedLimits } from "../run-job.ts";
+import { type CallOptions, carryOut, type RunResult, withSharedLimits } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { publishNewestSeal } from "../seal/publish-seal.ts";
 import { openRetry } from "./abandon-retry.ts";
@@ -22,9 +22,7 @@ import {
 } from "./plan-retry.ts";
 import { sealRetry } from "./seal-retry.ts";
 
-type CarryOutOptions = Pick<RunJobOptions, "backendOf" | "preparation" | "onEvent" | "signal">;
-
-export interface RunRetryOptions extends CarryOutOptions {
+export interface RunRetryOptions extends CallOptions {
   where: RetryWhere;
   /** Reads the rows again: from the input, or from a file of mended rows, by its absolute path. */
   reread?: RetryRequest["reread"];
@@ -45,11 +43,10 @@ export async function runRetry(
   options: RunRetryOptions,
 ): Promise<RunResult | undefined> {
   const storage = runStorage(dependencies.openStorage(location.directory));
-  const { backendOf, preparation } = options;
   const { job } = await retriedJob(storage, async (stored) => {
     const changed = await options.change(stored);
     // Once planned, a retry keeps its model until it is finished.
-    await backendOf(changed).check(changed, preparation);
+    await options.backendOf(changed).check(changed, options);
     return changed;
   });
   const { where, reread } = options;
@@ -67,7 +64,7 @@ export async function runRetry(
 export async function resumeRetry(
   location: RunLocation,
   dependencies: RunDependencies,
-  options: CarryOutOptions & Partial<Pick<RunRetryOptions, "change">>,
+  options: CallOptions & Partial<Pick<RunRetryOptions, "change">>,
 ): Promise<RunResult | undefined> {
   const storage = runStorage(dependencies.openStorage(location.directory));
   const begun = await openRetry(storage, await readPlan(storage));
@@ -83,7 +80,7 @@ export async function runGeneration(
   location: RunLocation,
   dependencies: RunDependencies,
   request: RetryRequest,
-  options: CarryOutOptions,
+  options: CallOptions,
   findTasks?: FindTasks,
 ): Promise<RunResult | undefined> {
   const { clock, random, processes, openStorage, trace } = dependencies;
