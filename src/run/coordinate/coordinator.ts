@@ -143,11 +143,6 @@ export class Coordinator {
     return this.#leadership.end();
   }
 
-  /** Stops the heartbeat: for a process that removes the run with its record. */
-  stopHeartbeat(): Promise<void> {
-    return this.#leadership.stopHeartbeat();
-  }
-
   async #obeyCancels(number: number): Promise<void> {
     if (number <= this.#cancelsBefore) return;
     const { storage } = this.#options;

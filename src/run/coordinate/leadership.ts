@@ -123,16 +123,11 @@ export class Leadership<Leader extends LeaderRecord = LeaderRecord> {
 
   /** Gives up the leadership, so that the next leader need not wait. */
   async end(): Promise<void> {
-    await this.stopHeartbeat();
-    this.#hasEnded = true;
-    await this.writeHeartbeat().catch(() => {});
-  }
-
-  /** Stops the heartbeat: for a process that removes what it leads. */
-  async stopHeartbeat(): Promise<void> {
     this.#isSilent = true;
     this.#cancelTimer?.();
     await this.#beating;
+    this.#hasEnded = true;
+    await this.writeHeartbeat().catch(() => {});
   }
 
   async #tick({ assertLeads, onBeat }: HeartbeatCalls): Promise<void> {
