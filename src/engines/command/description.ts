@@ -15,12 +15,12 @@ import { namedFilesSha256 } from "./named-files.ts";
 import type { CommandModelOptions } from "./options.ts";
 
 /** A path starts from the working directory; a name is searched on PATH. */
-function findCommand(
+async function assertCommand(
   { command, workingDirectory = "." }: CommandModelOptions,
-  environment: EngineContext["environment"],
-): Promise<string> {
+  { environment }: Pick<EngineContext, "environment">,
+): Promise<void> {
   const program = command.includes("/") ? resolve(workingDirectory, command) : command;
-  return findProgram(program, environment, "install it, or give its path in model.command");
+  await findProgram(program, environment, "install it, or give its path in model.command");
 }
 
 /** The description of engine `command`. */
@@ -63,12 +63,8 @@ export const commandDescription: EngineDescription<CommandModelOptions> = {
     refuseSecrets([command], "model.command", environment);
     refuseSecrets(args.map(String), "model.args", environment);
   },
-  async prepare(options, { environment }) {
-    await findCommand(options, environment);
-  },
-  async check(options, { environment }) {
-    await findCommand(options, environment);
-  },
+  prepare: assertCommand,
+  check: assertCommand,
   async identified(options) {
     try {
       const filesSha256 = await namedFilesSha256(options);

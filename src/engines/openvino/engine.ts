@@ -140,10 +140,10 @@ class OpenvinoEngine implements Engine {
     if (maxNewTokens <= 0) return nothingWritten(request, prompt.length);
     const form = calls ? callingForm(request, calls) : formOf(request, pieces);
     const asked = tokenRequest(request, prompt, maxNewTokens, form);
-    if (calls === undefined) return this.#client.inferTokens(asked, signal, onDelta);
+    if (calls === undefined) return this.#client.infer(asked, signal, onDelta);
     const answers = new CallingAnswers(calls, request, prompt);
     const tell = onDelta && answers.deltas(onDelta);
-    return answers.response(await this.#client.inferTokens(asked, signal, tell), onDelta);
+    return answers.response(await this.#client.infer(asked, signal, tell), onDelta);
   }
 
   async tokenize(prompts: readonly PromptWords[]): Promise<TokenizedPrompts> {

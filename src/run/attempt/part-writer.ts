@@ -89,7 +89,7 @@ export class PartWriter {
   answered(row: InputRow, text: string): void {
     const lines = this.#lines.answered(row, text);
     this.#part.add(lines);
-    if (this.#lines.givesRows) this.#lineCounts.push([row.index, linesIn(lines)]);
+    if (this.#lines.givesRows) this.#lineCounts.push([row.index, lines.split("\n").length]);
     this.#count(row);
   }
 
@@ -229,10 +229,6 @@ export class PartWriter {
       `task ${this.#task.task}: ${planned} rows planned, ${this.#rows} read`,
     );
   }
-}
-
-function linesIn(text: string): number {
-  return text.split("\n").length;
 }
 
 async function storeCutRows(

@@ -122,7 +122,10 @@ export class KeptPrompts {
       for await (const rows of batches) {
         for (const group of this.#rendered(rows)) {
           if (file.isOpen && tokenizer) {
-            const requests = group.flatMap((row) => row.requests ?? []).filter(hasWords);
+            // A request that continues from an answer has no words yet.
+            const requests = group
+              .flatMap((row) => row.requests ?? [])
+              .filter(({ origin }) => origin.after === undefined);
             await addTokens(requests, tokenizer).catch((error: Error) => file.fail(error));
           }
           for (const { index, value, requests } of group) {
@@ -192,11 +195,6 @@ async function* notKept(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAtt
     attempt.noteKept({ hits: 0, misses: rows.length });
     yield rows;
   }
-}
-
-/** False for a request that continues from an answer. */
-function hasWords({ origin }: RowRequest): boolean {
-  return origin.after === undefined;
 }
 
 /** @throws SluiceError `ENGINE_DIED`, also if it came back with another model. */

@@ -56,7 +56,8 @@ async function appendedTasks(
   const { storage } = context;
   const { run, base, job, generation, uniqueId } = extension;
   const found = await findInput(job, inputs);
-  if (isAsPlanned(found, run)) return { tasks: [] };
+  const { digest, modifiedDigest } = run.input;
+  if (found.digest === digest && found.modifiedDigest === modifiedDigest) return { tasks: [] };
   const before = await allTasks(storage, run);
   const rescanning = { job, planned: run.input, openFile: found.openFile };
   const { tasks, changed, appended } = await rescanInput(before, found, rescanning);
@@ -89,10 +90,6 @@ async function appendedTasks(
       ...(await grownOutputs(context, found, extension, found.openFile)),
     },
   };
-}
-
-function isAsPlanned({ digest, modifiedDigest }: FoundInput, { input }: Plan): boolean {
-  return digest === input.digest && modifiedDigest === input.modifiedDigest;
 }
 
 /** Result files by input or by row, including those of the new files. */

@@ -80,7 +80,9 @@ export async function joinRun(
   const id = sortableId(clock, dependencies.random);
   const { processes } = dependencies;
   const claims = new Claims({ storage, clock, processes, of: plan, owner: id });
-  const events = await openEvents(serving, storage, id, options);
+  // Each joining worker writes its events to its own file.
+  const sink = { storage, clock, logger: options.logger, writer: id, onEvent: options.onEvent };
+  const events = await EventStream.open(sink);
   const { add: onEvent } = events;
   const stop = new AbortController();
   const cancel = () => stop.abort(new SluiceError("RUN_CANCELED"));
@@ -111,16 +113,6 @@ export async function joinRun(
     budget?.close();
     await events.close();
   }
-}
-
-/** Each joining worker writes its events to its own file. */
-function openEvents(
-  { dependencies: { clock } }: Omit<RunWorkerOptions, "channel">,
-  storage: Storage,
-  writer: string,
-  { onEvent, logger }: JoinOptions,
-): Promise<EventStream> {
-  return EventStream.open({ storage, clock, logger, writer, onEvent });
 }
 
 interface JoinedRun {
