@@ -24,7 +24,6 @@ async function assertCommand(
   await findProgram(program, environment, "install it, or give its path in model.command");
 }
 
-/** The description of engine `command`. */
 export const commandDescription: EngineDescription<CommandModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openCommand(options, context),
   // Everything else is passed to the program, which reports what it lacks.

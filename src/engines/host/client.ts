@@ -21,7 +21,6 @@ import {
 /** Time for an engine host to leave while it still computes. */
 const busyHostGraceMs = 1000;
 
-/** Which engine to host, and how. */
 export interface HostedEngineOptions {
   kind: HostedKind;
   /** Passed to the implementation in the host. */

@@ -40,7 +40,6 @@ export interface LeadershipOptions {
 export interface HeartbeatCalls {
   /** Called before each heartbeat. @throws the error of a lost leadership. */
   assertLeads(): Promise<void>;
-  /** Called after each heartbeat. */
   onBeat?(): Promise<void>;
   /** Called once if another process leads; there are no more heartbeats. */
   onLost(error: SluiceError): void;

@@ -40,7 +40,6 @@ export const probePrefix = "_sluice/probe/";
 export const logPrefix = "_sluice/logs/";
 /** Which tries of rows gave the results in mounts. */
 export const stagedPrefix = "_sluice/staged/";
-/** Batches at a provider. */
 export const providerBatchesPrefix = "_sluice/provider-batches/";
 const sealPrefix = "_sluice/seals/";
 /** Manifests under the names of their writers. */
@@ -80,12 +79,10 @@ export function stateSuffixOf(number: number): string {
   return `r${number}/`;
 }
 
-/** Plan of a generation. */
 export function planPathOf(generation: number): string {
   return generation === 1 ? planPath : `${generationPrefix}${generation}/plan.json`;
 }
 
-/** Manifest of a generation. */
 export function manifestPathOf(generation: number): string {
   return generation === 1 ? manifestPath : `_manifest.g${generation}.json`;
 }
@@ -262,7 +259,6 @@ export function stagedPath(row: number, { generation }: Pick<Generation, "genera
   return `${stagedPrefix}g${generation}/${row}.json`;
 }
 
-/** The batches of a task at a provider. */
 export function taskBatchesPrefix(task: number, of: Generation): string {
   return `${providerBatchesPrefix}${of.runId.toLowerCase()}.g${of.generation}/${task}/`;
 }

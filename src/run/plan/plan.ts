@@ -282,7 +282,6 @@ export class TaskTable {
     this.#storage = storage;
   }
 
-  /** Task number `task` of the plan. */
   async task(task: number): Promise<Task> {
     const { file, count } = this.#plan.tasks;
     if (task < 0 || task >= count) throw new SluiceError("USAGE", `there is no task ${task}`);

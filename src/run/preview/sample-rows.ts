@@ -11,7 +11,6 @@ export interface SampledRow
   task: number;
 }
 
-/** Tasks to sample from. */
 const maxSampledTasks = 10;
 
 /** The first rows of a plan. */

@@ -40,7 +40,6 @@ export interface RetryPlan {
   base: Manifest;
 }
 
-/** A requested retry. */
 export interface RetryRequest {
   /** `appended`: only rows that were appended to the run's input since. */
   where: RetryWhere | "appended";
