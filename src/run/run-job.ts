@@ -23,7 +23,7 @@ import { generationNotices } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { effectNotices, firstRowsNotices, hostedNotice, inputNotices } from "./plan/notices.ts";
 import { type OpenedRun, type OpenRunOptions, openOrPlan } from "./plan/open-run.ts";
-import { type Plan, TaskTable } from "./plan/plan.ts";
+import { eachTask, type Plan } from "./plan/plan.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
 import { reuseNotices } from "./reuse/with-reuse.ts";
 import type { RunContext } from "./run-context.ts";
@@ -318,21 +318,16 @@ export interface Pending {
 /** The tasks without a commit. */
 export async function pendingTasks(context: RunContext, committed: Set<number>): Promise<Pending> {
   const { plan, storage } = context;
-  const table = new TaskTable(storage, plan);
   const tasks: number[] = [];
   const rows = new Map<number, number>();
   let committedRows = 0;
-  try {
-    for await (const { task, rows: all, onlyRows } of table.all()) {
-      const planned = onlyRows ?? all;
-      if (committed.has(task)) committedRows += planned;
-      else {
-        tasks.push(task);
-        rows.set(task, planned);
-      }
+  for await (const { task, rows: all, onlyRows } of eachTask(storage, plan)) {
+    const planned = onlyRows ?? all;
+    if (committed.has(task)) committedRows += planned;
+    else {
+      tasks.push(task);
+      rows.set(task, planned);
     }
-  } finally {
-    await table.close();
   }
   return { committed, tasks, committedRows, rowsOf: (task) => rows.get(task) ?? 0 };
 }

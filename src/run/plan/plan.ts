@@ -285,17 +285,12 @@ export class TaskTable {
   async task(task: number): Promise<Task> {
     const { file, count } = this.#plan.tasks;
     if (task < 0 || task >= count) throw new SluiceError("USAGE", `there is no task ${task}`);
-    const [lines, table] = await this.#opened();
+    this.#readers ??= this.#open();
+    const [lines, table] = await this.#readers;
     const entry = Buffer.from(await table.read(task * 8, 16));
     const start = Number(entry.readBigUInt64LE(0));
     const end = entry.length >= 16 ? Number(entry.readBigUInt64LE(8)) : file.bytes;
     return JSON.parse(Buffer.from(await lines.read(start, end - start)).toString()) as Task;
-  }
-
-  /** Every task in order, read as one stream. */
-  async *all(): AsyncGenerator<Task> {
-    const [lines] = await this.#opened();
-    for await (const { text } of linesOf(lines)) yield JSON.parse(text) as Task;
   }
 
   async close(): Promise<void> {
@@ -304,40 +299,41 @@ export class TaskTable {
     await Promise.all(readers?.map((reader) => reader.close()) ?? []);
   }
 
-  #opened(): Promise<[RandomReader, RandomReader]> {
-    this.#readers ??= this.#open();
-    return this.#readers;
-  }
-
   async #open(): Promise<[RandomReader, RandomReader]> {
     const { file, index } = this.#plan.tasks;
-    const [lines, table] = await Promise.allSettled([this.#reader(file), this.#reader(index)]);
+    const [lines, table] = await Promise.allSettled([
+      openRecord(this.#storage, file),
+      openRecord(this.#storage, index),
+    ]);
     if (lines.status === "fulfilled" && table.status === "fulfilled") {
       return [lines.value, table.value];
     }
     for (const it of [lines, table]) if (it.status === "fulfilled") await it.value.close();
     throw lines.status === "rejected" ? lines.reason : (table as PromiseRejectedResult).reason;
   }
-
-  /** A small file is read as a whole: each read may be a round trip. */
-  async #reader({ path, bytes }: FileRecord): Promise<RandomReader> {
-    if (bytes > maxWholeTasksBytes) return await this.#storage.open(path);
-    const content = await this.#storage.read(path);
-    return {
-      bytes: content.length,
-      read: async (offset, length) => content.subarray(offset, offset + length),
-      close: async () => {},
-    };
-  }
 }
 
-/** All tasks of a run, in order. */
-export async function allTasks(storage: Storage, run: Plan): Promise<Task[]> {
-  const table = new TaskTable(storage, run);
+/** A small file is read as a whole: each read may be a round trip. */
+async function openRecord(storage: Storage, { path, bytes }: FileRecord): Promise<RandomReader> {
+  if (bytes > maxWholeTasksBytes) return await storage.open(path);
+  const content = await storage.read(path);
+  return {
+    bytes: content.length,
+    read: async (offset, length) => content.subarray(offset, offset + length),
+    close: async () => {},
+  };
+}
+
+/** Every task of a plan in order, read as one stream. */
+export async function* eachTask(
+  storage: Storage,
+  { tasks }: Pick<Plan, "tasks">,
+): AsyncGenerator<Task> {
+  const reader = await openRecord(storage, tasks.file);
   try {
-    return await Array.fromAsync(table.all());
+    for await (const { text } of linesOf(reader)) yield JSON.parse(text) as Task;
   } finally {
-    await table.close();
+    await reader.close();
   }
 }
 

@@ -14,7 +14,7 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { reportPath } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
-import { type Plan, readOptionsOf, standingPlan, TaskTable } from "../plan/plan.ts";
+import { eachTask, type Plan, readOptionsOf, standingPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { readSeals } from "../seal/seals.ts";
 import type { RunSummary } from "../status/events.ts";
@@ -91,17 +91,12 @@ async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPro
 }
 
 async function* plannedRows(context: RunContext, plan: Plan): AsyncGenerator<InputRow> {
-  const table = new TaskTable(context.storage, plan);
   const options = readOptionsOf(plan.job);
-  try {
-    for await (const { slices, firstRow, only } of table.all()) {
-      const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));
-      for await (const rows of readRows(slices, firstRow, context.openFile, options)) {
-        for (const row of rows) if (!wanted || wanted.has(row.index)) yield row;
-      }
+  for await (const { slices, firstRow, only } of eachTask(context.storage, plan)) {
+    const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));
+    for await (const rows of readRows(slices, firstRow, context.openFile, options)) {
+      for (const row of rows) if (!wanted || wanted.has(row.index)) yield row;
     }
-  } finally {
-    await table.close();
   }
 }
 
