@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { cancelPrefix, coordinatorPrefix } from "../directory/layout.ts";
+import { cancelPath, cancelPrefix, coordinatorPrefix } from "../directory/layout.ts";
 import { createOnce, readJson } from "../directory/records.ts";
 import { assertStands } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -193,8 +193,6 @@ export async function leadTimes(storage: Storage): Promise<LeadTime[]> {
   }
   return times;
 }
-
-const cancelPath = (number: number) => `${cancelPrefix}${String(number).padStart(6, "0")}.json`;
 
 /**
  * Tells the coordinator of a run, on any host, to stop.

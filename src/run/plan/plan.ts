@@ -1,6 +1,7 @@
 import type { Column } from "../../data/columns.ts";
 import type { Slice } from "../../data/row.ts";
 import type { LongerTasks, ReadOptions } from "../../data/slices.ts";
+import { bytesReader } from "../../data/storage/bytes-reader.ts";
 import type { RandomReader, Storage, Writer } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
@@ -316,12 +317,7 @@ export class TaskTable {
 /** A small file is read as a whole: each read may be a round trip. */
 async function openRecord(storage: Storage, { path, bytes }: FileRecord): Promise<RandomReader> {
   if (bytes > maxWholeTasksBytes) return await storage.open(path);
-  const content = await storage.read(path);
-  return {
-    bytes: content.length,
-    read: async (offset, length) => content.subarray(offset, offset + length),
-    close: async () => {},
-  };
+  return bytesReader(await storage.read(path));
 }
 
 /** Every task of a plan in order, read as one stream. */
