@@ -5,10 +5,10 @@ import { limits } from "../../foundation/limits.ts";
 import { cancelPath, cancelPrefix, coordinatorPrefix } from "../directory/layout.ts";
 import { createOnce, readJson } from "../directory/records.ts";
 import { assertStands } from "../directory/run-storage.ts";
+import type { RunTraceContext } from "../execute/request-traces.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
 import { assertBegunSo } from "../plan/probe.ts";
-import type { RunTraceContext } from "../run-context.ts";
 import {
   type Heartbeat,
   type LeaderRecord,
