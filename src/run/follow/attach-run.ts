@@ -1,5 +1,5 @@
 import { sleep } from "../../foundation/clock.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import { countCancels, leadingCoordinator } from "../coordinate/coordinator.ts";
 import { lookAtLives } from "../coordinate/lives.ts";
 import type { RunDependencies } from "../dependencies.ts";
@@ -120,8 +120,5 @@ async function isAtWork(
 /** Why the last process stopped, as it said. */
 function lostCause({ stops }: RunFollower): SluiceError {
   const stop = stops.findLast(({ code }) => code !== "RUN_CANCELED") ?? stops.at(-1);
-  if (!stop) return new SluiceError("WORKERS_GONE");
-  const error = new SluiceError(stop.code, "", stop.hint === undefined ? {} : { hint: stop.hint });
-  error.message = stop.message;
-  return error;
+  return stop ? errorFromRecord(stop) : new SluiceError("WORKERS_GONE");
 }

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../foundation/errors.ts";
+import { wordedError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { pricesOf } from "../bill/costs.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
@@ -126,9 +126,7 @@ function withHint(
   if (error?.code !== "INPUT_CHANGED" || reread || where === "appended") return result;
   const { message, place, cause } = error;
   const hint = `if rows that failed were mended there: sluice retry ${directory} --reread`;
-  const hinted = new SluiceError("INPUT_CHANGED", "", { ...place, cause, hint });
-  hinted.message = message;
-  return { ...result, error: hinted };
+  return { ...result, error: wordedError("INPUT_CHANGED", message, { ...place, cause, hint }) };
 }
 
 /** Rows of the run once the retry is sealed. */
