@@ -23,7 +23,7 @@ import { generationNotices } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { effectNotices, firstRowsNotices, hostedNotice, inputNotices } from "./plan/notices.ts";
 import { type OpenedRun, type OpenRunOptions, openOrPlan } from "./plan/open-run.ts";
-import { eachTask, type Plan } from "./plan/plan.ts";
+import { eachTask, type Plan, plannedRows } from "./plan/plan.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
 import { reuseNotices } from "./reuse/with-reuse.ts";
 import type { RunContext } from "./run-context.ts";
@@ -321,12 +321,12 @@ export async function pendingTasks(context: RunContext, committed: Set<number>):
   const tasks: number[] = [];
   const rows = new Map<number, number>();
   let committedRows = 0;
-  for await (const { task, rows: all, onlyRows } of eachTask(storage, plan)) {
-    const planned = onlyRows ?? all;
-    if (committed.has(task)) committedRows += planned;
+  for await (const task of eachTask(storage, plan)) {
+    const planned = plannedRows(task);
+    if (committed.has(task.task)) committedRows += planned;
     else {
-      tasks.push(task);
-      rows.set(task, planned);
+      tasks.push(task.task);
+      rows.set(task.task, planned);
     }
   }
   return { committed, tasks, committedRows, rowsOf: (task) => rows.get(task) ?? 0 };

@@ -1,7 +1,7 @@
 import { openFake } from "../../src/engines/fake/engine.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
 import type { ErrorCode } from "../../src/foundation/error-table.ts";
-import { eachIndex, parseIndexSet } from "../../src/foundation/index-set.ts";
+import { indexesIn } from "../../src/foundation/index-set.ts";
 import type { Json, JsonObject } from "../../src/foundation/json.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
@@ -43,7 +43,7 @@ export async function askedGenerations(world: World): Promise<AskedGeneration[]>
     const { job, seed, runId, where } = plan;
     const rows = new Set<number>();
     for await (const { only, firstRow, rows: all } of eachTask(world.run, plan)) {
-      if (only !== undefined) for (const row of eachIndex(parseIndexSet(only))) rows.add(row);
+      if (only !== undefined) for (const row of indexesIn(only)) rows.add(row);
       else for (let row = firstRow; row < firstRow + all; row++) rows.add(row);
     }
     const answers = await expectedAnswers(world.scenario, job, seed);

@@ -10,7 +10,7 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
 import type { JobSpec } from "../job/schema.ts";
-import type { Task } from "../plan/plan.ts";
+import { plannedRows, type Task } from "../plan/plan.ts";
 import { KeptReader, KeptWriter, keptState } from "./kept-file.ts";
 
 /**
@@ -139,7 +139,7 @@ export class KeptPrompts {
         yield rows;
       }
       // Rows that an earlier attempt answered were not read: then the shard is incomplete.
-      if (seen === (task.onlyRows ?? task.rows)) await file.close();
+      if (seen === plannedRows(task)) await file.close();
     } finally {
       await file.abort();
     }

@@ -1,10 +1,12 @@
 import type { Column } from "../../data/columns.ts";
-import type { Slice } from "../../data/row.ts";
-import type { LongerTasks, ReadOptions } from "../../data/slices.ts";
+import type { OpenFile } from "../../data/open-files.ts";
+import type { InputRow, Slice } from "../../data/row.ts";
+import { type LongerTasks, type ReadOptions, readRows } from "../../data/slices.ts";
 import { bytesReader } from "../../data/storage/bytes-reader.ts";
 import type { RandomReader, Storage, Writer } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Generation, partWidth, planPathOf, tasksPathOf } from "../directory/layout.ts";
 import { linesOf } from "../directory/lines.ts";
@@ -44,6 +46,11 @@ export interface FileRecord {
   path: string;
   sha256: string;
   bytes: number;
+}
+
+/** Rows of a task to process: of a sample or a retry, only some of those in its slices. */
+export function plannedRows({ rows, onlyRows = rows }: Pick<Task, "rows" | "onlyRows">): number {
+  return onlyRows;
 }
 
 /** The record of a file with this content. */
@@ -176,7 +183,7 @@ export async function storeTasks(
       const line = Buffer.from(`${JSON.stringify(task)}\n`);
       offsets.push(bytes);
       bytes += line.length;
-      rows += task.onlyRows ?? task.rows;
+      rows += plannedRows(task);
       digest.update(line);
       await draft.write(line);
     }
@@ -318,6 +325,18 @@ export class TaskTable {
 async function openRecord(storage: Storage, { path, bytes }: FileRecord): Promise<RandomReader> {
   if (bytes > maxWholeTasksBytes) return await storage.open(path);
   return bytesReader(await storage.read(path));
+}
+
+/** The rows of a task to process, in order. */
+export async function* rowsOfTask(
+  openFile: OpenFile,
+  job: JobSpec,
+  { slices, firstRow, only }: Task,
+): AsyncGenerator<InputRow> {
+  const wanted = only === undefined ? undefined : new Set(indexesIn(only));
+  for await (const rows of readRows(slices, firstRow, openFile, readOptionsOf(job))) {
+    for (const row of rows) if (!wanted || wanted.has(row.index)) yield row;
+  }
 }
 
 /** Every task of a plan in order, read as one stream. */

@@ -1,6 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { indexSetOf } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { commitPath, commitPrefix, type Generation, taskOfCommit } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
@@ -24,7 +24,7 @@ export function openTasks({ tasks }: Plan, committed: ReadonlySet<number>): numb
 
 /** The same as an index set; empty if all are committed. */
 export function openTaskSet(plan: Plan, committed: ReadonlySet<number>): string {
-  return formatIndexSet(rangesOf(openTasks(plan, committed)));
+  return indexSetOf(openTasks(plan, committed));
 }
 
 /** @throws SluiceError `RUN_OPEN`, naming the tasks that are not committed. */
