@@ -123,8 +123,8 @@ export const runMutations: readonly Mutation[] = [
   {
     what: "the tenth coordinator sorts before the ninth",
     file: "src/run/directory/layout.ts",
-    text: 'const name = String(number).padStart(6, "0");',
-    replacement: "const name = String(number);",
+    text: 'String(number).padStart(6, "0")',
+    replacement: "number",
     tests: ["test/run/directory/layout.test.ts"],
   },
   {

@@ -186,5 +186,5 @@ async function started<Result extends RunResult | undefined>(
 
 function changeBy({ set = {} }: ResumeOptions): (stored: JobSpec) => Promise<JobSpec> {
   const sets = Object.entries(set).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
-  return async (stored) => (sets.length === 0 ? stored : await changedJob(stored, {}, sets));
+  return async (stored) => (sets.length === 0 ? stored : await changedJob(stored, sets));
 }

@@ -1,4 +1,4 @@
-import { asSluiceError, SluiceError } from "../foundation/errors.ts";
+import { asSluiceError, type SluiceError, wordedError } from "../foundation/errors.ts";
 import type { RunEvent } from "../run/status/events.ts";
 
 /** What a person types, and the option of a program that does the same. */
@@ -34,8 +34,7 @@ export function programError(thrown: unknown): SluiceError {
   const [message, hint] = [programText(error.message), programText(error.hint)];
   if (message === error.message && hint === error.hint) return error;
   const { code, place, cause, retryAfterMs, server, stack } = error;
-  const told = new SluiceError(code, "", { ...place, retryAfterMs, server, hint, cause });
-  told.message = message;
+  const told = wordedError(code, message, { ...place, retryAfterMs, server, hint, cause });
   if (stack !== undefined) told.stack = stack.replace(error.message, message);
   return told;
 }

@@ -2,10 +2,9 @@ import type { DelegatedCall, OpenBackend } from "../backends/context.ts";
 import { asSluiceError } from "../foundation/errors.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunLocation } from "../run/directory/locate.ts";
-import type { Preparation } from "../run/dispatch/backend.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import type { RunRetryOptions } from "../run/retry/run-retry.ts";
-import type { RunJobOptions, RunResult } from "../run/run-job.ts";
+import type { CallOptions, RunJobOptions, RunResult } from "../run/run-job.ts";
 
 /** A job to start, or to continue if its run exists. */
 export interface JobStart extends Pick<RunJobOptions, "overwrite" | "fork"> {
@@ -31,9 +30,7 @@ export interface RetryStart extends Pick<RunRetryOptions, "where" | "reread" | "
 const noFlags = { overwrite: false, fork: false, extend: false };
 
 /** What every run needs, from the command line and from programs. */
-export interface StartOptions
-  extends Preparation,
-    Pick<RunJobOptions, "onEvent" | "isDetached" | "cancelsBefore"> {
+export interface StartOptions extends CallOptions, Pick<RunJobOptions, "cancelsBefore"> {
   backendOf(job: JobSpec): OpenBackend;
   dependencies: RunDependencies;
 }
@@ -78,16 +75,11 @@ async function begin(
   start: JobStart | ResumeStart | RetryStart,
   options: StartOptions,
 ): Promise<RunResult | undefined> {
-  const { backendOf, dependencies, onEvent, signal, isDetached = false, cancelsBefore } = options;
-  const carrying = {
-    ...{ backendOf, onEvent, signal, isDetached, preparation: options },
-    ...(cancelsBefore !== undefined && { cancelsBefore }),
-  };
+  const { backendOf, dependencies, install, onEvent, signal, isDetached = false } = options;
   const elsewhere = (
     job: JobSpec,
     flags: Pick<DelegatedCall, "overwrite" | "fork" | "extend"> = noFlags,
   ) => {
-    const { install } = options;
     const call = { dependencies, install, onEvent, signal, isDetached, ...flags };
     return backendOf(job).delegate?.(job, call);
   };
@@ -97,16 +89,16 @@ async function begin(
     if (delegated) return await delegated;
     const { runJob } = await import("../run/run-job.ts");
     const run = extend ? (await import("../run/retry/extend-run.ts")).runExtended : runJob;
-    return await run(job, dependencies, { ...carrying, overwrite, fork });
+    return await run(job, dependencies, { ...options, overwrite, fork });
   }
   const { location } = start;
   if (start.kind === "resume") {
     const { resumeRun } = await import("../run/resume-run.ts");
     const { change } = start;
-    return await resumeRun(location, dependencies, { ...carrying, change, elsewhere });
+    return await resumeRun(location, dependencies, { ...options, change, elsewhere });
   }
   const { runRetry } = await import("../run/retry/run-retry.ts");
   const { where, reread, change } = start;
   const asked = { where, change, ...(reread && { reread }) };
-  return await runRetry(location, dependencies, { ...carrying, ...asked });
+  return await runRetry(location, dependencies, { ...options, ...asked });
 }

@@ -11,7 +11,6 @@ import type { CliIo, CommandCall } from "./io.ts";
  *     await write(io, `${directory}\n`);
  *   });
  * }
- *
  */
 export interface CommandModule {
   register(command: Command, io: CliIo, call: CommandCall): void | Promise<void>;

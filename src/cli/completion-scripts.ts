@@ -18,14 +18,10 @@ export function completedCommand(command: Command): CompletedCommand {
     summary: command.summary(),
     subcommands: [
       ...command.commands.map((each) => ({ name: each.name(), summary: each.description() })),
-      ...choicesOfFirst(command).map((name) => ({ name, summary: "" })),
+      ...(command.registeredArguments[0]?.argChoices ?? []).map((name) => ({ name, summary: "" })),
     ],
     options: [...byFlag.values()].map(optionOf),
   };
-}
-
-function choicesOfFirst({ registeredArguments: [first] }: Command): readonly string[] {
-  return first?.argChoices ?? [];
 }
 
 function optionOf({ long, short, description, argChoices }: Option) {

@@ -20,7 +20,6 @@ import { probeStore } from "../run/plan/probe.ts";
 import { switchLine } from "./engine-speed-view.ts";
 import type { CliIo } from "./io.ts";
 
-/** One check. */
 export interface Check {
   name: string;
   /** `ok`; `note`: optional, or done later automatically; `missing`: a run would fail. */

@@ -84,7 +84,8 @@ export function declareJobOptions(
       command.addOption(option.hideHelp());
     }
   }
-  return command.addHelpText("after", () => `\n${jobKeysHelp(helpColumns(command))}`);
+  const columns = () => command.createHelp().helpWidth ?? 100;
+  return command.addHelpText("after", () => `\n${jobKeysHelp(columns())}`);
 }
 
 /**
@@ -191,10 +192,6 @@ function flagKeysIn(args: readonly string[]): readonly NamedKey[] {
   const names = args.flatMap((arg) => /^--([\w.]+)/.exec(arg)?.[1] ?? []);
   const found = names.flatMap((name) => flagKeyNamed(name) ?? []);
   return [...new Map(found.map((key) => [key.path, key])).values()];
-}
-
-function helpColumns(command: Command): number {
-  return command.createHelp().helpWidth ?? 100;
 }
 
 /** Every key of the job, grouped, with type, default and variable: the addition of `--help`. */

@@ -20,7 +20,6 @@ interface ProgramOptions {
  *
  * @example
  * await runCommandLine(["plan", "-c", "job.yaml"], io, { version: "0.1.0" });
- *
  */
 export async function runCommandLine(
   args: readonly string[],
@@ -146,7 +145,6 @@ function namedCommand(program: Command, args: readonly string[]): Command {
  *
  * @example
  * nearestFlag("--temprature", ["--model.name", "--generation.temperature"]);
- *
  */
 function nearestFlag(flag: string, flags: readonly string[]): string | undefined {
   const bare = (text: string) => text.replace(/^-+/, "").replace(/=.*$/s, "");

@@ -5,6 +5,7 @@ import { formatFor, isUncut } from "./formats/registry.ts";
 import type { RowFormat } from "./formats/row-format.ts";
 import type { InputFile } from "./inputs.ts";
 import { type OpenFile, openInOrder } from "./open-files.ts";
+import { bytesReader } from "./storage/bytes-reader.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
 /** Files to sample, spread evenly over all, and bytes of each. */
@@ -61,7 +62,7 @@ async function sampleOf(reader: RandomReader, file: InputFile): Promise<Sample> 
   const startBytes = Math.min(reader.bytes, sampleBytes);
   const content = await startOfContent(reader, file, format, startBytes);
   if (content.length === 0) return { rows: 1, bytes: reader.bytes };
-  const { rows, bytes } = await countStart(bufferReader(content), path, format);
+  const { rows, bytes } = await countStart(bytesReader(content), path, format);
   return { rows, bytes: (startBytes * bytes) / content.length };
 }
 
@@ -103,14 +104,6 @@ async function countOf(count: () => Promise<number>): Promise<number> {
     if (!isUnreadable(error)) throw error;
     return 1;
   }
-}
-
-function bufferReader(bytes: Buffer): RandomReader {
-  return {
-    bytes: bytes.length,
-    read: async (offset, length) => bytes.subarray(offset, offset + length),
-    close: async () => {},
-  };
 }
 
 /** The rows that begin and end within the file's first bytes, and the bytes that they take. */

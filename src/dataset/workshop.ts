@@ -6,7 +6,7 @@ import { type RunOptions, runWith, surroundingsOf } from "../api/run.ts";
 import { runDependencies } from "../api/run-dependencies.ts";
 import { inputFacts, inputLines, streamJob } from "../api/stream.ts";
 import type { Storage } from "../data/storage/storage.ts";
-import { SluiceError } from "../foundation/errors.ts";
+import { SluiceError, wordedError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
@@ -178,9 +178,7 @@ export class Workshop {
     if (!file?.startsWith(`${this.#temporary}/`)) return error;
     const barrier = /^\d+-(shuffle|sample|limit|union)/.exec(basename(file))?.[1];
     const where = barrier === undefined ? `row ${line}` : `row ${line} behind ${barrier}`;
-    const placed = new SluiceError(code, "", { hint, cause: error });
-    placed.message = message.replace(`${file}:${line}`, where);
-    return placed;
+    return wordedError(code, message.replace(`${file}:${line}`, where), { hint, cause: error });
   }
 }
 

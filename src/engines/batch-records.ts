@@ -18,7 +18,6 @@ export interface BatchRecord {
 export interface BatchRecords {
   /** Names the run in the provider's metadata. */
   readonly run: string;
-  /** The task of a row. */
   taskOf(row: number): Promise<number>;
   /** The batches of a task with numbers above `after`, oldest first. */
   list(task: number, after: number): Promise<BatchRecord[]>;

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { greedyParameters, type InferenceRequest } from "../foundation/inference.ts";
-import { isJsonObject } from "../foundation/json.ts";
+import { jsonObjectIn } from "../foundation/json.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import { type ModelOptions, modelOptions } from "./model-options.ts";
 import { prepareEngine } from "./prepare-engine.ts";
@@ -163,16 +163,11 @@ export async function lastMeasurement(
   context: Pick<EngineContext, "homeDirectory">,
 ): Promise<EngineMeasurement | undefined> {
   const text = await readFile(fileOf(context), "utf8").catch(() => undefined);
-  if (text === undefined) return undefined;
-  try {
-    const read: unknown = JSON.parse(text);
-    if (!isJsonObject(read) || read.format !== 1) return undefined;
-    const measurement = read as unknown as EngineMeasurement;
-    return measurement.machine === machineName() ? measurement : undefined;
-  } catch {
-    // The file is damaged; the next measurement replaces it.
-    return undefined;
-  }
+  // A damaged file counts as none: the next measurement replaces it.
+  const read = text === undefined ? undefined : jsonObjectIn(text);
+  if (read?.format !== 1) return undefined;
+  const measurement = read as unknown as EngineMeasurement;
+  return measurement.machine === machineName() ? measurement : undefined;
 }
 
 /** An engine has to be so much faster to be worth a change. */

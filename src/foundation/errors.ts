@@ -108,6 +108,17 @@ export function asSluiceError(thrown: unknown): SluiceError {
   return new SluiceError("INTERNAL", detail, { cause: thrown });
 }
 
+/** An error whose message is complete: neither the words of its code nor its place are added. */
+export function wordedError(
+  code: ErrorCode,
+  message: string,
+  options: SluiceErrorOptions,
+): SluiceError {
+  const error = new SluiceError(code, "", options);
+  error.message = message;
+  return error;
+}
+
 /** An error about a row, with the row's place if the error has none yet. */
 export function locatedError(
   error: SluiceError,
@@ -116,18 +127,15 @@ export function locatedError(
   if (error.place.file !== undefined) return error;
   const { code, hint, server } = error;
   const { field } = error.place;
-  const located = new SluiceError(code, "", { file, line, field, hint, server, cause: error });
-  located.message = `${error.message} (${located.place.file}:${line})`;
-  return located;
+  const message = `${error.message} (${shownPath(file)}:${line})`;
+  return wordedError(code, message, { file, line, field, hint, server, cause: error });
 }
 
 /** The error from its record: the inverse of `toJSON`. */
 export function errorFromRecord(record: ErrorRecord): SluiceError {
   const code = Object.hasOwn(errorTable, record.code) ? record.code : "INTERNAL";
   const { hint, field, server } = record;
-  const error = new SluiceError(code, "", { hint, field, server });
-  error.message = shownText(record.message);
-  return error;
+  return wordedError(code, shownText(record.message), { hint, field, server });
 }
 
 /** The same fault with its texts changed, such as freed of secrets. */

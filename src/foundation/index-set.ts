@@ -46,6 +46,20 @@ export function* eachIndex(ranges: readonly IndexRange[]): Generator<number> {
   }
 }
 
+/**
+ * The numbers of an index set, in order.
+ *
+ * @throws SluiceError `USAGE` if the text is not an index set.
+ */
+export function indexesIn(text: string): Generator<number> {
+  return eachIndex(parseIndexSet(text));
+}
+
+/** The index set of exactly these numbers; empty for none. */
+export function indexSetOf(numbers: Iterable<number>): string {
+  return formatIndexSet(rangesOf(numbers));
+}
+
 function mergeRanges(ranges: IndexRange[]): IndexRange[] {
   const merged: IndexRange[] = [];
   for (const range of ranges.toSorted((a, b) => a.first - b.first)) {

@@ -14,14 +14,19 @@ export function isJsonObject(value: unknown): value is JsonObject {
   );
 }
 
-/** The JSON object in a text; undefined if the text is not a JSON object. */
-export function jsonObjectIn(text: string): JsonObject | undefined {
+/** The value of a text in JSON; undefined if the text is not JSON. */
+export function jsonIn(text: string): Json | undefined {
   try {
-    const value: unknown = JSON.parse(text);
-    return isJsonObject(value) ? value : undefined;
+    return JSON.parse(text) as Json;
   } catch {
     return undefined;
   }
+}
+
+/** The JSON object in a text; undefined if the text is not a JSON object. */
+export function jsonObjectIn(text: string): JsonObject | undefined {
+  const value = jsonIn(text);
+  return isJsonObject(value) ? value : undefined;
 }
 
 /** Whether a value nests deeper than that: endless nesting can be parsed, and never be written. */

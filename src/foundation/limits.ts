@@ -28,7 +28,6 @@ export const limits = Object.freeze({
   transferChunkBytes: 1024 * 1024,
   /** Files that one job's globs may match. */
   maxInputFiles: 1_000_000,
-  /** Largest footer of a Parquet file. */
   maxParquetFooterBytes: 256 * 1024 * 1024,
   /** Most rows that a row group of a Parquet file may claim. */
   maxRowGroupRows: 2 ** 31 - 1,

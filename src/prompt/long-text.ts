@@ -13,7 +13,6 @@ export function lettersOf(text: string): string[] {
   return Array.from(text);
 }
 
-/** The number of letters of a text. */
 export function letterCount(text: string): number {
   let count = text.length;
   for (let at = 0; at < text.length - 1; at++) if (isPair(text, at)) count--;

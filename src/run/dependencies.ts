@@ -5,10 +5,7 @@ import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
 import type { Telemetry, TraceContext } from "../foundation/telemetry.ts";
 import type { Processes } from "./coordinate/processes.ts";
-import type { RunLocation } from "./directory/locate.ts";
-import { reachOf } from "./plan/job-files.ts";
-import type { Plan } from "./plan/plan.ts";
-import type { RunContext, RunTraceContext } from "./run-context.ts";
+import type { RunTraceContext } from "./execute/request-traces.ts";
 
 /** What the run floor may use of the outside world. */
 export interface RunDependencies {
@@ -27,26 +24,4 @@ export interface RunDependencies {
   caller?: TraceContext | undefined;
   /** The span of that call. */
   trace?: RunTraceContext | undefined;
-}
-
-/** The context of an existing run, in the storage where it was found. */
-export function runContext(
-  location: RunLocation,
-  plan: Plan,
-  dependencies: RunDependencies,
-  worker: string,
-  storage: Storage,
-): RunContext {
-  const { clock, random, logger, openStorage, inputs } = dependencies;
-  return {
-    storage,
-    outside: openStorage(location.outside),
-    openStorage,
-    plan,
-    openFile: inputs.within(reachOf(plan.job)).open,
-    clock,
-    random,
-    logger,
-    worker,
-  };
 }

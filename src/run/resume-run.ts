@@ -8,11 +8,10 @@ import { type Plan, readPlan } from "./plan/plan.ts";
 import { openRetry } from "./retry/abandon-retry.ts";
 import { assertLoadable } from "./retry/plan-retry.ts";
 import { resumeRetry } from "./retry/run-retry.ts";
-import { type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
+import { type CallOptions, type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
 import { readManifest } from "./seal/seals.ts";
 
-export interface ResumeOptions
-  extends Omit<RunJobOptions, "skipsInputCheck" | "overwrite" | "fork"> {
+export interface ResumeOptions extends CallOptions, Pick<RunJobOptions, "cancelsBefore"> {
   /** Changes how the run continues; default: as before. */
   change?(stored: JobSpec): Promise<JobSpec>;
   /** Carries out a job whose coordinator is elsewhere; undefined if it is here. */

@@ -1,22 +1,13 @@
 import type { OpenFile } from "../data/open-files.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import type { Clock } from "../foundation/clock.ts";
-import { sha256Hex } from "../foundation/hashing.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
-import type { TraceContext } from "../foundation/telemetry.ts";
+import type { RunDependencies } from "./dependencies.ts";
+import type { RunLocation } from "./directory/locate.ts";
+import type { RunTraceContext } from "./execute/request-traces.ts";
+import { reachOf } from "./plan/job-files.ts";
 import type { Plan } from "./plan/plan.ts";
-
-/** The span of a call that carries out a run. */
-export interface RunTraceContext extends TraceContext {
-  /** Whether each attempt at a task has a span, whose id is `attemptSpanId`. */
-  hasTasks: boolean;
-}
-
-/** The id of the span of an attempt: a worker knows it without being told. */
-export function attemptSpanId(attempt: string): string {
-  return sha256Hex(attempt).slice(0, 16);
-}
 
 /** Shared context of all work on one generation of one run. */
 export interface RunContext {
@@ -40,4 +31,26 @@ export interface RunContext {
   trace?: RunTraceContext | undefined;
   /** Id of the worker, or of the process if there is none. */
   worker: string;
+}
+
+/** The context of an existing run, in the storage where it was found. */
+export function runContext(
+  location: RunLocation,
+  plan: Plan,
+  dependencies: RunDependencies,
+  worker: string,
+  storage: Storage,
+): RunContext {
+  const { clock, random, logger, openStorage, inputs } = dependencies;
+  return {
+    storage,
+    outside: openStorage(location.outside),
+    openStorage,
+    plan,
+    openFile: inputs.within(reachOf(plan.job)).open,
+    clock,
+    random,
+    logger,
+    worker,
+  };
 }

@@ -22,8 +22,8 @@ import type { DispatchEnd } from "./dispatch/dispatch.ts";
 import { generationNotices } from "./job/generation.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { effectNotices, firstRowsNotices, hostedNotice, inputNotices } from "./plan/notices.ts";
-import { type OpenedRun, openOrPlan } from "./plan/open-run.ts";
-import { type Plan, TaskTable } from "./plan/plan.ts";
+import { type OpenedRun, type OpenRunOptions, openOrPlan } from "./plan/open-run.ts";
+import { eachTask, type Plan, plannedRows } from "./plan/plan.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
 import { reuseNotices } from "./reuse/with-reuse.ts";
 import type { RunContext } from "./run-context.ts";
@@ -46,21 +46,22 @@ import {
   summaryErrors,
 } from "./status/summary.ts";
 
-export interface RunJobOptions {
+/**
+ * How a run is carried out, whether it starts, continues or is retried. `signal` is aborted to stop
+ * cleanly; its reason, if it is a SluiceError, says why.
+ */
+export interface CallOptions extends Preparation {
   backendOf: BackendOf;
-  /** The input of a sealed run is not compared with its plan: it may have grown, or be gone. */
-  skipsInputCheck?: boolean;
-  overwrite: boolean;
-  fork: boolean;
-  /** Requests to cancel that this call need not obey; default: all earlier ones. */
-  cancelsBefore?: number;
   /** Submits the work to the scheduler of the job's backend and ends; default false. */
   isDetached?: boolean;
-  /** Fetches engine and model before workers start, if necessary. */
-  preparation: Preparation;
   onEvent(event: RunEvent): void;
-  /** Aborted to stop cleanly; its reason, if it is a SluiceError, says why. */
-  signal: AbortSignal;
+}
+
+export interface RunJobOptions
+  extends CallOptions,
+    Pick<OpenRunOptions, "overwrite" | "fork" | "skipsInputCheck"> {
+  /** Requests to cancel that this call need not obey; default: all earlier ones. */
+  cancelsBefore?: number;
 }
 
 /** How a call of `sluice run` ended. */
@@ -91,12 +92,12 @@ export async function runJob(
   options: RunJobOptions,
 ): Promise<OpenedResult> {
   const startedMs = dependencies.clock.monotonic();
-  const { backendOf, preparation, onEvent } = options;
+  const { backendOf, onEvent } = options;
   const backend = backendOf(job);
   const opened = await openOrPlan(job, dependencies, {
     ...options,
     workersFor: async (spec, rows) => (await backend.workersFor(spec, rows)).workers,
-    beforePlan: (spec) => backend.check(spec, preparation),
+    beforePlan: (spec) => backend.check(spec, options),
   });
   const { context, location } = opened;
   const seconds = () => (dependencies.clock.monotonic() - startedMs) / 1000;
@@ -170,13 +171,11 @@ export async function withSharedLimits(
 const leftBatches =
   "batches at the provider are still carried out: the same command takes their answers, sluice cancel cancels them";
 
-type CarryOutOptions = Pick<RunJobOptions, "preparation" | "onEvent" | "signal" | "isDetached">;
-
 /** Has the backend run the uncommitted tasks, and seals. */
 export async function carryOut(
   run: PresentRun,
   coordinator: Coordinator,
-  options: CarryOutOptions,
+  options: CallOptions,
   seconds: () => number,
 ): Promise<RunResult> {
   const { context, location, job } = run;
@@ -234,10 +233,10 @@ async function dispatch(
   run: PresentRun,
   pending: Pending,
   coordinator: Coordinator,
-  options: CarryOutOptions & { onEvent: BackendRun["onEvent"] },
+  options: CallOptions & Pick<BackendRun, "onEvent">,
 ): Promise<{ end?: DispatchEnd; engine: Manifest["engine"] }> {
   const { context, job, backend } = run;
-  const { preparation, onEvent, signal, isDetached = false } = options;
+  const { onEvent, signal, isDetached = false } = options;
   if (pending.tasks.length === 0) return { engine: null };
   const isWeak = context.storage.createsOnce === false;
   const commits = isWeak ? new ProposedCommits(context, coordinator) : undefined;
@@ -253,7 +252,7 @@ async function dispatch(
       for (const message of told) onEvent({ type: "notice", message });
       const notice = await hostedNotice(context, stop);
       if (notice !== undefined) onEvent({ type: "notice", message: notice });
-      await backend.prepare(job, preparation);
+      await backend.prepare(job, options);
     }
     const ended = runPending({ ...run, isDetached }, pending, stop, (event, isStored) => {
       onEvent(event, isStored);
@@ -271,7 +270,7 @@ async function dispatch(
 
 async function tellOfFirstRows(
   context: RunContext,
-  onEvent: CarryOutOptions["onEvent"],
+  onEvent: CallOptions["onEvent"],
   signal: AbortSignal,
 ): Promise<void> {
   const notices = [...inputNotices(context.plan), ...(await firstRowsNotices(context, signal))];
@@ -319,21 +318,16 @@ export interface Pending {
 /** The tasks without a commit. */
 export async function pendingTasks(context: RunContext, committed: Set<number>): Promise<Pending> {
   const { plan, storage } = context;
-  const table = new TaskTable(storage, plan);
   const tasks: number[] = [];
   const rows = new Map<number, number>();
   let committedRows = 0;
-  try {
-    for await (const { task, rows: all, onlyRows } of table.all()) {
-      const planned = onlyRows ?? all;
-      if (committed.has(task)) committedRows += planned;
-      else {
-        tasks.push(task);
-        rows.set(task, planned);
-      }
+  for await (const task of eachTask(storage, plan)) {
+    const planned = plannedRows(task);
+    if (committed.has(task.task)) committedRows += planned;
+    else {
+      tasks.push(task.task);
+      rows.set(task.task, planned);
     }
-  } finally {
-    await table.close();
   }
   return { committed, tasks, committedRows, rowsOf: (task) => rows.get(task) ?? 0 };
 }

@@ -1,5 +1,5 @@
 import type { Storage } from "../data/storage/storage.ts";
-import { submissionPrefix } from "./directory/layout.ts";
+import { submissionPath, submissionPrefix } from "./directory/layout.ts";
 import { createOnce, readJson } from "./directory/records.ts";
 
 /** What a scheduler was given for a run: an array of workers, one for each share. */
@@ -43,7 +43,7 @@ export async function recordSubmission(storage: Storage, submission: Submission)
   for await (const _file of storage.list(submissionPrefix)) number++;
   for (;;) {
     number++;
-    const path = `${submissionPrefix}${String(number).padStart(6, "0")}.json`;
+    const path = submissionPath(number);
     const { won } = await createOnce(storage, path, submission, (it) => `${it.scheduler} ${it.id}`);
     if (won) return;
   }

@@ -1,15 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { decoding, isEncoding } from "../../src/data/decoding.ts";
-import type { RandomReader } from "../../src/data/storage/storage.ts";
-
-const readerOf = (bytes: Buffer): RandomReader => ({
-  bytes: bytes.length,
-  read: async (offset, length) => bytes.subarray(offset, offset + length),
-  close: async () => {},
-});
+import { bytesReader } from "../../src/data/storage/bytes-reader.ts";
 
 async function textOf(bytes: Buffer, encoding: string): Promise<string> {
-  const reader = decoding(readerOf(bytes), "f.csv", encoding, "INPUT_UNREADABLE");
+  const reader = decoding(bytesReader(bytes), "f.csv", encoding, "INPUT_UNREADABLE");
   const whole = Buffer.from(await reader.read(0, 10_000_000)).toString();
   // A read further back starts anew.
   expect(Buffer.from(await reader.read(0, 4)).toString()).toBe(

@@ -4,22 +4,15 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
-import { sleep, systemClock } from "../../src/foundation/clock.ts";
+import { systemClock } from "../../src/foundation/clock.ts";
 import { startLeashed } from "../../src/foundation/leashed-process.ts";
+import { isAlive, untilGone } from "../live-processes.ts";
 
 function start(command: string, ...args: string[]) {
   return startLeashed(command, args, { environment: process.env, clock: systemClock });
 }
 
 const node = (script: string) => start(process.execPath, "-e", script);
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
 
 /** The processes of a group, in the order of their starts. */
 function groupOf(leader: number): number[] {
@@ -32,11 +25,6 @@ function groupOf(leader: number): number[] {
     }
   };
   return pids.filter((pid) => group(pid) === String(leader)).map(Number);
-}
-
-/** Waits until the processes are gone; what never ends runs into the test's limit. */
-async function untilGone(pids: readonly number[]): Promise<void> {
-  while (pids.some(isAlive)) await sleep(systemClock, 10);
 }
 
 /** Takes no notice of the end of its stdin nor of SIGTERM, and starts a child of its own. */

@@ -170,6 +170,11 @@ export class MemoryRuns {
     return Buffer.from(await storage.read(path)).toString();
   }
 
+  /** The ids and answers of its results. */
+  async answers(): Promise<unknown[]> {
+    return (await this.results()).map(({ id, answer }) => [id, answer]);
+  }
+
   /** All results, in the order of the parts. */
   async results(spec: JobSpec = this.job()): Promise<Record<string, unknown>[]> {
     const { outside, mergedFile } = this.location(spec);
@@ -200,7 +205,7 @@ export class MemoryRuns {
           startWorker: async (location, _job, generation) =>
             workerOf(dependencies, location, generation, engine),
         }),
-      preparation: nothingPrepared,
+      ...nothingPrepared,
       onEvent: (event: RunEvent) => void this.events.push(event),
       signal: new AbortController().signal,
     };

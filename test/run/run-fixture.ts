@@ -1,3 +1,4 @@
+import { bytesReader } from "../../src/data/storage/bytes-reader.ts";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
 import type { RandomReader, Storage } from "../../src/data/storage/storage.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
@@ -29,12 +30,7 @@ export function filesInMemory(files: Record<string, string>) {
   return async (path: string): Promise<RandomReader> => {
     const text = files[path];
     if (text === undefined) throw new SluiceError("NOT_FOUND", "", { file: path });
-    const bytes = Buffer.from(text);
-    return {
-      bytes: bytes.length,
-      read: async (offset, length) => bytes.subarray(offset, offset + length),
-      close: async () => {},
-    };
+    return bytesReader(Buffer.from(text));
   };
 }
 

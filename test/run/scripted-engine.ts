@@ -1,4 +1,5 @@
 import type { Engine } from "../../src/engines/engine.ts";
+import { SluiceError } from "../../src/foundation/errors.ts";
 import type {
   InferenceRequest,
   InferenceResponse,
@@ -86,6 +87,14 @@ export function scriptedEngine(
   };
   return engine;
 }
+
+/** Answers with `text` and the row, save for some rows, which it refuses. */
+export const refusing = (rows: readonly number[], text = "answer") =>
+  scriptedEngine(2, ({ index }) =>
+    rows.includes(index)
+      ? new SluiceError("REQUEST_REFUSED", text)
+      : responseOf(`${text} ${index}`),
+  );
 
 /** Lets everything happen that needs no time. */
 export async function settled(): Promise<void> {

@@ -139,7 +139,7 @@ export function carriedOut(
     backendOf: () => backend(dependencies),
     overwrite,
     fork: false,
-    preparation: nothingPrepared,
+    ...nothingPrepared,
     onEvent,
     signal,
   });
@@ -159,7 +159,7 @@ export async function retriedWith(
     where: "failed",
     change: async (job) => jobSchema.parse({ ...job, ...changes }),
     backendOf: () => backend(dependencies),
-    preparation: nothingPrepared,
+    ...nothingPrepared,
     onEvent() {},
     signal: new AbortController().signal,
   });

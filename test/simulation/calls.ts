@@ -62,7 +62,7 @@ function sharedOptions(world: World, actor: Actor, signal: AbortSignal) {
             startWorker: async (_location, _job, generation) =>
               world.startWorker(actor, generation),
           }),
-    preparation: nothingPrepared,
+    ...nothingPrepared,
     onEvent: () => {},
     signal,
   };

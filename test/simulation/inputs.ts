@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { bytesReader } from "../../src/data/storage/bytes-reader.ts";
 import type { RandomReader } from "../../src/data/storage/storage.ts";
 import type { ErrorCode } from "../../src/foundation/error-table.ts";
 import { randomInteger, seededRandom } from "../../src/foundation/random.ts";
@@ -42,14 +43,7 @@ export function makeInputs(): SimulatedInputs {
   const byPath = new Map(all.map((input) => [input.path, input]));
   return {
     all,
-    openFile: async (path) => {
-      const { bytes } = byPath.get(path)!;
-      return {
-        bytes: bytes.length,
-        read: async (offset, length) => bytes.subarray(offset, offset + length),
-        close: async () => {},
-      };
-    },
+    openFile: async (path) => bytesReader(byPath.get(path)!.bytes),
     remove: () => rmSync(directory, { recursive: true }),
   };
 }

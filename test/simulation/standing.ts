@@ -1,13 +1,13 @@
 import { openFake } from "../../src/engines/fake/engine.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
 import type { ErrorCode } from "../../src/foundation/error-table.ts";
-import { eachIndex, parseIndexSet } from "../../src/foundation/index-set.ts";
+import { indexesIn } from "../../src/foundation/index-set.ts";
 import type { Json, JsonObject } from "../../src/foundation/json.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import type { JobSpec } from "../../src/run/job/schema.ts";
 import { promptSetOf } from "../../src/run/plan/job-prompts.ts";
-import { readPlan, TaskTable } from "../../src/run/plan/plan.ts";
+import { eachTask, readPlan } from "../../src/run/plan/plan.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import { plannedFailure, type Scenario } from "./scenario.ts";
 import type { World } from "./world.ts";
@@ -41,13 +41,11 @@ export async function askedGenerations(world: World): Promise<AskedGeneration[]>
     if (end !== "sealed") continue;
     const plan = await readPlan(world.run, generation);
     const { job, seed, runId, where } = plan;
-    const table = new TaskTable(world.run, plan);
     const rows = new Set<number>();
-    for await (const { only, firstRow, rows: all } of table.all()) {
-      if (only !== undefined) for (const row of eachIndex(parseIndexSet(only))) rows.add(row);
+    for await (const { only, firstRow, rows: all } of eachTask(world.run, plan)) {
+      if (only !== undefined) for (const row of indexesIn(only)) rows.add(row);
       else for (let row = firstRow; row < firstRow + all; row++) rows.add(row);
     }
-    await table.close();
     const answers = await expectedAnswers(world.scenario, job, seed);
     generations.push({ generation, runId, job, where: where as RetryWhere, rows, answers });
   }

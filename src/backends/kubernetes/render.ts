@@ -1,7 +1,7 @@
 import { describeEngine } from "../../engines/registry.ts";
 import { exitCodes } from "../../foundation/error-table.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
-import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { indexSetOf } from "../../foundation/index-set.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
 import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
@@ -56,7 +56,7 @@ export async function renderIndexedJob(work: ShareWork): Promise<Rendered> {
       },
       annotations: {
         "sluice.dev/location": location,
-        [sharesAnnotation]: formatIndexSet(rangesOf(shares)),
+        [sharesAnnotation]: indexSetOf(shares),
       },
     },
     spec: {

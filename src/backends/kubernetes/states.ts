@@ -1,4 +1,4 @@
-import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import type { ShareState } from "../joining/scheduler.ts";
 import { containerName, sharesAnnotation } from "./render.ts";
 
@@ -121,7 +121,7 @@ function newestPods(pods: readonly ListedPod[]): Map<string, ListedPod> {
 
 function workersOf(job: ListedJob, pods: ReadonlyMap<string, ListedPod>): KubernetesWorker[] {
   const { name, namespace, annotations = {} } = job.metadata;
-  const shares = [...eachIndex(parseIndexSet(annotations[sharesAnnotation] ?? ""))];
+  const shares = [...indexesIn(annotations[sharesAnnotation] ?? "")];
   const completed = new Set(indexes(job.status.completedIndexes));
   const failed = new Set(indexes(job.status.failedIndexes));
   return shares.map((share, index) => {
@@ -211,4 +211,4 @@ function workerStatus({ containerStatuses = [] }: ListedPod["status"]) {
 }
 
 const indexes = (set: string | undefined) =>
-  set === undefined || set === "" ? [] : eachIndex(parseIndexSet(set));
+  set === undefined || set === "" ? [] : indexesIn(set);

@@ -16,7 +16,6 @@ import { WorkerStarter } from "./worker-starter.ts";
 // A worker starts before anything is loaded that only a run needs: then both load at once, side by
 // side. So the rest is imported by the first call that needs it.
 
-/** The environment of workers. */
 export { workerEnvironment } from "./worker-process.ts";
 
 /** The GPUs of this machine, as workers get them. */

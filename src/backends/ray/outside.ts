@@ -2,11 +2,10 @@ import { sleep, systemClock } from "../../foundation/clock.ts";
 import { asSluiceError, errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import { digestOf, sha256Hex } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import type { JsonObject } from "../../foundation/json.ts";
+import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { systemRandom } from "../../foundation/random.ts";
 import { leadingCoordinator, requestCancel } from "../../run/coordinate/coordinator.ts";
-import { runContext } from "../../run/dependencies.ts";
 import { locateRun } from "../../run/directory/locate.ts";
 import { runStorage } from "../../run/directory/run-storage.ts";
 import { attachRun } from "../../run/follow/attach-run.ts";
@@ -14,6 +13,7 @@ import { RunFollower } from "../../run/follow/run-follower.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { identifiedJob } from "../../run/plan/identified-job.ts";
 import { readPlan } from "../../run/plan/plan.ts";
+import { runContext } from "../../run/run-context.ts";
 import { placesOf, type RunResult, stoppedResult } from "../../run/run-job.ts";
 import type { RunSummary } from "../../run/status/events.ts";
 import { recordSubmission, submissionsTo } from "../../run/submissions.ts";
@@ -374,12 +374,9 @@ function endIn(log: string): { summary?: RunSummary; error?: SluiceError } {
 function summaryIn(lines: readonly string[]): { summary?: RunSummary } {
   for (const line of lines.toReversed()) {
     if (!line.startsWith('{"status":')) continue;
-    try {
-      const summary = JSON.parse(line) as JsonObject;
-      if (summary.run_id !== undefined) return { summary: summary as unknown as RunSummary };
-    } catch {
-      // It is of somebody else.
-    }
+    const summary = jsonObjectIn(line);
+    // Other programs write to the same log.
+    if (summary?.run_id !== undefined) return { summary: summary as unknown as RunSummary };
   }
   return {};
 }

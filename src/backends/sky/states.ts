@@ -1,4 +1,4 @@
-import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import type { Submission } from "../../run/submissions.ts";
 import type { ShareState } from "../joining/scheduler.ts";
 
@@ -29,7 +29,7 @@ export function parseWorkers(
     .sort((a, b) => a.job_id - b.job_id);
   return [...Map.groupBy(jobs, ({ job_name }) => job_name!)].flatMap(([name, all]) => {
     const known = shares.get(name);
-    const own = known === undefined ? undefined : [...eachIndex(parseIndexSet(known))];
+    const own = known === undefined ? undefined : [...indexesIn(known)];
     return all.map((job, rank) => ({
       ...{ submission: name, id: `${job.job_id}` },
       share: own?.[rank] ?? rank,

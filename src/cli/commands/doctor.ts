@@ -14,13 +14,10 @@ export function register(command: Command, given: CliIo): void {
     .action(async (options: { output?: string; json?: boolean }) => {
       const checks = await doctorChecks(io, options.output ?? ".");
       const isSound = checks.every((check) => check.state !== "missing");
-      await write(io, options.json ? asJson(checks, isSound) : asText(checks, isSound));
+      const asJson = () => `${JSON.stringify({ sound: isSound, checks }, null, 2)}\n`;
+      await write(io, options.json ? asJson() : asText(checks, isSound));
       if (!isSound) io.setExitCode(exitCodes.engineUnavailable);
     });
-}
-
-function asJson(checks: readonly Check[], isSound: boolean): string {
-  return `${JSON.stringify({ sound: isSound, checks }, null, 2)}\n`;
 }
 
 function asText(checks: readonly Check[], isSound: boolean): string {

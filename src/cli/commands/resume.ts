@@ -42,7 +42,7 @@ async function resume(run: string, options: CallFlags, io: CliIo): Promise<void>
       import("../../run/job/change.ts"),
     ]);
     const change = async (stored: JobSpec) =>
-      options.set ? await changedJob(stored, {}, options.set) : stored;
+      options.set ? await changedJob(stored, options.set) : stored;
     const backend = isChanged ? undefined : backends.of(stored);
     const { scheduled, delegate, name = "" } = backend ?? {};
     const ended = await untilSignal(

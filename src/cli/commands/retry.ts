@@ -56,7 +56,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
         {
           ...{ kind: "retry", location, where: options.where },
           ...(options.reread && { reread: rereadFrom(options.reread, io) }),
-          change: (stored) => changedJob(stored, {}, options.set ?? []),
+          change: (stored) => changedJob(stored, options.set ?? []),
         },
         startOptions(
           { ...options, backendOf: backends.of, dependencies, signal },

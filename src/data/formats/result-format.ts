@@ -12,10 +12,8 @@ const endings = {
   parquet: ".parquet",
 } as const;
 
-/** Name of a format of results. */
 export type ResultFormatName = keyof typeof endings;
 
-/** Endings of compressed result files. */
 const compressedEndings = { gzip: ".gz", zstd: ".zst", brotli: ".br" } as const;
 
 /** The form in which results are written. */

@@ -1,5 +1,5 @@
 import { specialText } from "../../foundation/exact-json.ts";
-import type { Json } from "../../foundation/json.ts";
+import { type Json, jsonIn } from "../../foundation/json.ts";
 import { type ColumnType, type ColumnValue, maxNumberDigits } from "../column-types.ts";
 import { dateText, type TimeUnit, timestampText, timeText } from "../moments.ts";
 import { unreadableText } from "./broken-text.ts";
@@ -132,10 +132,6 @@ export function stringText(value: unknown): string {
 /** The JSON text in a column of JSON; text that is not JSON becomes a string. */
 export function jsonText(value: unknown): string {
   if (typeof value !== "string") return unreadableText(value);
-  try {
-    JSON.parse(value);
-    return /[\r\n]/.test(value) ? value.replaceAll(/[\r\n]+/g, " ") : value;
-  } catch {
-    return JSON.stringify(value);
-  }
+  if (jsonIn(value) === undefined) return JSON.stringify(value);
+  return /[\r\n]/.test(value) ? value.replaceAll(/[\r\n]+/g, " ") : value;
 }

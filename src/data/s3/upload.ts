@@ -24,7 +24,6 @@ export interface KnownUpload {
   bytes?: number;
 }
 
-/** Most parts of one object. */
 const maxParts = 10_000;
 /** After this many parts, the part size doubles, so that an object may have 5 TB. */
 const partsOfOneSize = 1000;

@@ -14,7 +14,6 @@ import { findListed } from "./listed.ts";
 import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
 import { dropBody, failureOf, withTries } from "./tries.ts";
 
-/** Most pages of one listing. */
 const maxListingPages = 10_000;
 
 /** A file or glob of a dataset on the hub. */

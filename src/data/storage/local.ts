@@ -301,7 +301,7 @@ class LocalStorage implements Storage {
       }
     });
     return entries
-      .filter(({ name }) => name.startsWith(namePrefix) && !isTemporary(name))
+      .filter(({ name }) => name.startsWith(namePrefix) && !name.startsWith(temporaryPrefix))
       .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
       .sort();
   }
@@ -321,11 +321,6 @@ const maxNameLength = 64;
 function temporaryBeside(file: string): string {
   const name = basename(file).slice(0, maxNameLength);
   return join(dirname(file), `${temporaryPrefix}${randomUUID()}-${name}`);
-}
-
-/** True for a name made by `temporaryBeside`. */
-function isTemporary(name: string): boolean {
-  return name.startsWith(temporaryPrefix);
 }
 
 /** The temporary files of objects whose path below `root` begins with `prefix`. */

@@ -35,7 +35,6 @@ export interface StorageContext extends S3Context {
   spoolDirectory: string;
 }
 
-/** Opens the storage at a location. */
 export type OpenStorage = (location: string) => Storage;
 
 /**

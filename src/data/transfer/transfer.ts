@@ -15,7 +15,6 @@ export interface TransferOptions {
   onProgress(done: TransferCounts): void;
 }
 
-/** Progress of a transfer. */
 export interface TransferCounts {
   /** Files that were transferred, and bytes so far, including files in progress. */
   files: number;
@@ -39,7 +38,6 @@ export interface TransferSummary extends TransferCounts {
   failures: ErrorRecord[];
 }
 
-/** The outcome of one file. */
 export type FileOutcome = "moved" | "skipped" | "different";
 
 /** Counts the outcomes of files and reports progress. */

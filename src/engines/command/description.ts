@@ -1,8 +1,10 @@
+import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { EngineContext } from "../engine.ts";
 import type { EngineDescription } from "../engine-description.ts";
 import { findProgram } from "../find-program.ts";
+import { hashFiles } from "../models/part-file.ts";
 import { fullSupport } from "../parameter-support.ts";
 import {
   replicaDevices,
@@ -11,19 +13,17 @@ import {
   threadsOfReplica,
 } from "../replicas.ts";
 import { refuseSecrets } from "../secrets.ts";
-import { namedFilesSha256 } from "./named-files.ts";
 import type { CommandModelOptions } from "./options.ts";
 
 /** A path starts from the working directory; a name is searched on PATH. */
-function findCommand(
+async function assertCommand(
   { command, workingDirectory = "." }: CommandModelOptions,
-  environment: EngineContext["environment"],
-): Promise<string> {
+  { environment }: Pick<EngineContext, "environment">,
+): Promise<void> {
   const program = command.includes("/") ? resolve(workingDirectory, command) : command;
-  return findProgram(program, environment, "install it, or give its path in model.command");
+  await findProgram(program, environment, "install it, or give its path in model.command");
 }
 
-/** The description of engine `command`. */
 export const commandDescription: EngineDescription<CommandModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openCommand(options, context),
   // Everything else is passed to the program, which reports what it lacks.
@@ -63,12 +63,8 @@ export const commandDescription: EngineDescription<CommandModelOptions> = {
     refuseSecrets([command], "model.command", environment);
     refuseSecrets(args.map(String), "model.args", environment);
   },
-  async prepare(options, { environment }) {
-    await findCommand(options, environment);
-  },
-  async check(options, { environment }) {
-    await findCommand(options, environment);
-  },
+  prepare: assertCommand,
+  check: assertCommand,
   async identified(options) {
     try {
       const filesSha256 = await namedFilesSha256(options);
@@ -79,3 +75,30 @@ export const commandDescription: EngineDescription<CommandModelOptions> = {
     }
   },
 };
+
+/**
+ * One digest of the files in a command line, such as a script; undefined if there are none. Folders
+ * do not count.
+ *
+ * @throws Error of the file system if one exists and cannot be read.
+ */
+async function namedFilesSha256({
+  command,
+  args,
+  workingDirectory = ".",
+}: CommandModelOptions): Promise<string | undefined> {
+  const named = command.includes("/") ? [command, ...args] : args;
+  const files: string[] = [];
+  for (const path of named.map((each) => resolve(workingDirectory, String(each)))) {
+    if (await isFile(path)) files.push(path);
+  }
+  return files.length === 0 ? undefined : (await hashFiles(files)).sha256;
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch {
+    return false;
+  }
+}

@@ -2,7 +2,6 @@ import type { EngineDescription } from "../engine-description.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { FakeModelOptions } from "./options.ts";
 
-/** The description of engine `fake`. */
 export const fakeDescription: EngineDescription<FakeModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openFake(options, context),
   // It stands in for any other engine, though most parameters do not change its answers.

@@ -21,7 +21,6 @@ import {
 /** Time for an engine host to leave while it still computes. */
 const busyHostGraceMs = 1000;
 
-/** Which engine to host, and how. */
 export interface HostedEngineOptions {
   kind: HostedKind;
   /** Passed to the implementation in the host. */
@@ -71,9 +70,9 @@ export interface HostedClient extends Engine {
   ): Promise<readonly BatchReply[]>;
   /** The host's facts about its model, if it is a host of another language. */
   readonly model: Json | undefined;
-  /** Like `infer`, for a host of another language. */
-  inferTokens(
-    request: TokenRequest,
+  /** @param request in tokens for a host of another language. */
+  infer(
+    request: InferenceRequest | TokenRequest,
     signal: AbortSignal,
     onDelta?: OnDelta,
   ): Promise<InferenceResponse>;
@@ -121,28 +120,12 @@ class HostedEngineClient implements HostedClient {
     await this.#lives.open();
   }
 
-  infer(
-    request: InferenceRequest,
-    signal: AbortSignal,
-    onDelta?: OnDelta,
-  ): Promise<InferenceResponse> {
-    return this.#infer(request, signal, onDelta);
-  }
-
-  inferTokens(
-    request: TokenRequest,
-    signal: AbortSignal,
-    onDelta?: OnDelta,
-  ): Promise<InferenceResponse> {
-    return this.#infer(request, signal, onDelta);
-  }
-
   async tokenizePieces(prompts: readonly (readonly PromptPiece[])[]): Promise<PieceTokens> {
     const host = await this.#liveHost();
     return this.#ask(host, { type: "tokenize", id: this.#nextId++, prompts });
   }
 
-  async #infer(
+  async infer(
     request: InferenceRequest | TokenRequest,
     signal: AbortSignal,
     onDelta?: OnDelta,

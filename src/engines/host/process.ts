@@ -18,7 +18,6 @@ export interface HostProcess {
   kill(): void;
 }
 
-/** How a host ended. */
 export interface HostEnd {
   /** Such as `exit code 1` or `signal SIGSEGV`. */
   how: string;

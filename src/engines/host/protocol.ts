@@ -19,7 +19,6 @@ export interface TokenRequest {
   tokens: readonly number[];
   /** Settings by the library's own names. */
   generation: JsonObject;
-  /** Number of answers. */
   answers: number;
   /** Texts that end an answer. */
   stop?: readonly string[];

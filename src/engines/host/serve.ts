@@ -3,9 +3,10 @@ import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { OnDelta } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
-import { DeltaMailer } from "./delta-mailer.ts";
+import { limits } from "../../foundation/limits.ts";
 import {
   type FromHost,
+  type HostedDelta,
   type HostedEngine,
   type HostedKind,
   hostProtocol,
@@ -114,4 +115,42 @@ async function answerTo(
   }
   if (!engine.tokenize) throw new SluiceError("PROTOCOL", "the engine has no tokenizer");
   return { type: "tokenize-end", id, tokenized: await engine.tokenize(message.prompts) };
+}
+
+/**
+ * Collects the deltas of all requests of a host for some milliseconds, to send one message instead
+ * of one for each token. Deltas of one answer become one.
+ */
+class DeltaMailer {
+  readonly #clock: Pick<Clock, "schedule">;
+  readonly #mail: (deltas: readonly HostedDelta[]) => void;
+  readonly #held = new Map<string, HostedDelta>();
+  #chars = 0;
+  #cancelTimer: (() => void) | undefined;
+
+  constructor(clock: Pick<Clock, "schedule">, mail: (deltas: readonly HostedDelta[]) => void) {
+    this.#clock = clock;
+    this.#mail = mail;
+  }
+
+  add({ id, choice, text, tokens = 0 }: HostedDelta): void {
+    const key = `${id} ${choice}`;
+    const held = this.#held.get(key);
+    const joined = (held?.text ?? "") + text;
+    this.#held.set(key, { id, choice, text: joined, tokens: (held?.tokens ?? 0) + tokens });
+    this.#chars += text.length;
+    if (this.#chars >= limits.maxHeldDeltaChars) return this.send();
+    this.#cancelTimer ??= this.#clock.schedule(limits.maxDeltaDelayMs, () => this.send());
+  }
+
+  /** Sends the collected deltas. */
+  send(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    if (this.#held.size === 0) return;
+    const deltas = [...this.#held.values()];
+    this.#held.clear();
+    this.#chars = 0;
+    this.#mail(deltas);
+  }
 }

@@ -13,7 +13,6 @@ export interface BatchShare {
   tokens: number;
 }
 
-/** Limits of one batch. */
 export interface BatchLimits {
   /** Tokens of one batch. */
   batchTokens: number;

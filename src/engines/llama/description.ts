@@ -3,7 +3,6 @@ import { isModelPath } from "../models/model-path.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { LlamaModelOptions } from "./options.ts";
 
-/** The description of engine `llama`. */
 export const llamaDescription: EngineDescription<LlamaModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openLlama(options, context),
   support: () => fullSupport,

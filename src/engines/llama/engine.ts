@@ -50,7 +50,6 @@ export async function openLlama(
  * @param given the GPUs of the worker, such as `cuda:0`.
  * @example
  * unusedGpu({ gpu: "cuda", gpuLayers: 31 }, "cuda:0"); // undefined
- *
  */
 export function unusedGpu(
   { gpu, gpuLayers }: NonNullable<Engine["choices"]> = {},

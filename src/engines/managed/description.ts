@@ -33,7 +33,6 @@ const common = {
     limits.workerReadyTimeoutMs + loadTimeoutMs,
 };
 
-/** The description of engine `llama-server`. */
 export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> = {
   ...common,
   open: async (options, context) => (await import("./open.ts")).openLlamaServer(options, context),
@@ -61,7 +60,6 @@ export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> 
   },
 };
 
-/** The description of engine `vllm`. */
 export const vllmDescription: EngineDescription<VllmModelOptions> = {
   ...common,
   seesImages: true,

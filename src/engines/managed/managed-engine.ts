@@ -28,7 +28,6 @@ export interface ServerAddress {
 export interface ManagedEngineOptions {
   launch: ServerLaunch;
   context: Pick<EngineContext, "clock" | "random" | "logger" | "environment">;
-  /** Opens the engine that uses a server. */
   openEngine(address: ServerAddress): Promise<Engine>;
   spawn?: Spawn;
   /** Default: any free one. */
@@ -175,7 +174,6 @@ function newKey(random: EngineContext["random"]): string {
   return digits.map((digit) => digit.toString(16).padStart(8, "0")).join("");
 }
 
-/** Time between two checks of a loading server. */
 const serverHealthIntervalMs = 200;
 
 /** Time between two lines of progress of a loading server. */

@@ -71,7 +71,8 @@ async function shapeOf(
   const args = argumentsOf(options);
   const slots = Number(argumentValue(args, slotFlags));
   const asked = { ...options, sequences: options.sequences ?? (slots > 0 ? slots : undefined) };
-  const metadata = await metadataOf(modelPath);
+  // The memory of a file that only the server reads is unknown here.
+  const metadata = await readGgufMetadata(modelPath).catch((): GgufMetadata => ({}));
   const shapeWithin = (bytes: number | undefined) =>
     contextShape(asked, { metadata, trainedTokens: Infinity, cores: 1, freeBytes: bytes });
   const usual = shapeWithin(undefined);
@@ -84,11 +85,6 @@ async function shapeOf(
     logger.log("warn", `llama-server: ${fewer}, for ${free}; model.sequences says how many`);
   }
   return fitting;
-}
-
-/** The memory of a file that only the server reads is unknown here. */
-async function metadataOf(modelPath: string): Promise<GgufMetadata> {
-  return readGgufMetadata(modelPath).catch(() => ({}));
 }
 
 /** Whether the context is in the memory of a GPU, which the server manages. */

@@ -18,7 +18,6 @@ export interface ServerLaunch {
   choices: Readonly<Record<string, Json>>;
 }
 
-/** A server's facts. */
 export interface ServerFacts {
   /** The model's name in requests. */
   modelName: string;

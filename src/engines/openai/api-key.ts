@@ -3,7 +3,6 @@ import type { EngineContext } from "../engine.ts";
 import { endpointsOf } from "./endpoints.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 
-/** A key, and its variable. */
 export interface ApiKey {
   variable: string;
   value: string;

@@ -10,7 +10,6 @@ import {
   unsupportedPolicies,
 } from "./unsupported.ts";
 
-/** The description of engine `openai`. */
 export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   open: async (options, context) =>
     options.via === "batch"

@@ -1,7 +1,7 @@
 import { demandedWaitMs } from "../../foundation/backoff.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { type ServerFault, SluiceError, withTexts } from "../../foundation/errors.ts";
-import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { isJsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { tunnelCodes } from "../../foundation/proxy-tunnel.ts";
 import { shownText } from "../../foundation/shown-path.ts";
@@ -157,13 +157,8 @@ function codeOf(status: number, text: string): ErrorCode {
 
 /** The error inside a reply's body, in the forms that servers use. */
 function errorIn(text: string): Omit<ServerFault, "status"> {
-  let body: Json;
-  try {
-    body = JSON.parse(text) as Json;
-  } catch {
-    return {};
-  }
-  if (!isJsonObject(body)) return {};
+  const body = jsonObjectIn(text);
+  if (body === undefined) return {};
   const error = isJsonObject(body.error) ? body.error : body;
   const message = [error.message, body.error, body.detail].find((each) => typeof each === "string");
   const others = ["type", "param", "code"].filter((name) => {

@@ -1,7 +1,7 @@
 import { sleep } from "../../foundation/clock.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { isJsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import type { ModelContext } from "../models/model-context.ts";
@@ -206,13 +206,9 @@ function shownNames(names: readonly string[]): string {
 
 /** Names of models in the page that lists them; none for another page. */
 function namesIn(text: string): string[] {
-  try {
-    const page = JSON.parse(text) as Json;
-    if (!isJsonObject(page) || !Array.isArray(page.data)) return [];
-    return page.data.flatMap((each) =>
-      isJsonObject(each) && typeof each.id === "string" ? [each.id] : [],
-    );
-  } catch {
-    return [];
-  }
+  const { data } = jsonObjectIn(text) ?? {};
+  if (!Array.isArray(data)) return [];
+  return data.flatMap((each) =>
+    isJsonObject(each) && typeof each.id === "string" ? [each.id] : [],
+  );
 }

@@ -12,7 +12,6 @@ import type { RequestWriter } from "./request-body.ts";
 import { StreamedReply, streamFields } from "./streamed-reply.ts";
 import type { HttpReply } from "./transport.ts";
 
-/** A chat or a completion. */
 export class GenerationCall implements Call<{ answers: readonly Answer[]; usage: Usage }> {
   readonly form: Form & ("chat" | "completion");
   readonly key: number | undefined;

@@ -141,7 +141,11 @@ export class Transport {
     const headers = more ? { ...this.#headers, ...more } : this.#headers;
     if (typeof body === "string") return this.#send("POST", path, headers, body, signal, sink);
     const stream = Readable.from(body.stream(), { objectMode: false });
-    return this.#send("POST", path, headersOf(body, headers), stream, signal);
+    const ofBody = {
+      "content-type": body.contentType,
+      "content-length": String(body.contentLength),
+    };
+    return this.#send("POST", path, { ...headers, ...ofBody }, stream, signal);
   }
 
   /**
@@ -183,13 +187,6 @@ export class Transport {
     this.#exchanges.close(error);
     await this.#dispatcher.destroy(error);
   }
-}
-
-function headersOf(
-  { contentType, contentLength }: StreamedBody,
-  common: Readonly<Record<string, string>>,
-): Record<string, string> {
-  return { ...common, "content-type": contentType, "content-length": String(contentLength) };
 }
 
 /** `Basic …` from a URL's user and password, or undefined if it has none. */

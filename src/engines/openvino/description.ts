@@ -3,7 +3,6 @@ import { isModelPath } from "../models/model-path.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { OpenvinoModelOptions } from "./options.ts";
 
-/** The description of engine `openvino`. */
 export const openvinoDescription: EngineDescription<OpenvinoModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openOpenvino(options, context),
   support: () => ({

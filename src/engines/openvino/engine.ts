@@ -23,6 +23,7 @@ import { callingGrammar } from "../weights/calling-grammar.ts";
 import { ChatTemplate, type PromptPiece, spaceAfter } from "../weights/chat-template.ts";
 import { partsOf, requestTokens } from "../weights/prompt-tokens.ts";
 import { type AskedCalls, askedCalls } from "../weights/tool-calling.ts";
+import { WrappedEngine } from "../wrapped-engine.ts";
 import { CallingAnswers } from "./calling-answers.ts";
 import { findWeights } from "./model-files.ts";
 import type { OpenvinoModelOptions } from "./options.ts";
@@ -90,33 +91,18 @@ function cacheGibOf(freeBytes: number): number {
 }
 
 /** Chat templates, limits and grammars are Sluice's own; the host computes tokens. */
-class OpenvinoEngine implements Engine {
+class OpenvinoEngine extends WrappedEngine {
   readonly #client: HostedClient;
   readonly #contextTokens: number;
   readonly #digest: string;
   #template: ChatTemplate | undefined;
 
   constructor(client: HostedClient, contextTokens: number, weights: Json) {
+    super(client);
     this.#client = client;
     this.#contextTokens = contextTokens;
     // The rules of the tokenizer are in the weights' file, or in the folder beside them.
     this.#digest = sha256Hex(JSON.stringify([client.choices?.version, weights]));
-  }
-
-  get name(): string {
-    return this.#client.name;
-  }
-
-  get capacity(): number {
-    return this.#client.capacity;
-  }
-
-  get concurrency(): number | undefined {
-    return this.#client.concurrency;
-  }
-
-  get choices(): Readonly<Record<string, Json>> {
-    return this.#client.choices ?? {};
   }
 
   async infer(
@@ -140,13 +126,15 @@ class OpenvinoEngine implements Engine {
     if (maxNewTokens <= 0) return nothingWritten(request, prompt.length);
     const form = calls ? callingForm(request, calls) : formOf(request, pieces);
     const asked = tokenRequest(request, prompt, maxNewTokens, form);
-    if (calls === undefined) return this.#client.inferTokens(asked, signal, onDelta);
+    if (calls === undefined) return this.#client.infer(asked, signal, onDelta);
     const answers = new CallingAnswers(calls, request, prompt);
     const tell = onDelta && answers.deltas(onDelta);
-    return answers.response(await this.#client.inferTokens(asked, signal, tell), onDelta);
+    return answers.response(await this.#client.infer(asked, signal, tell), onDelta);
   }
 
-  async tokenize(prompts: readonly PromptWords[]): Promise<TokenizedPrompts> {
+  override readonly tokenize = async (
+    prompts: readonly PromptWords[],
+  ): Promise<TokenizedPrompts> => {
     const pieces = prompts.map((words) => {
       try {
         return this.#piecesOf(words);
@@ -159,11 +147,7 @@ class OpenvinoEngine implements Engine {
       tokenizer: this.#digest,
       prompts: pieces.map((each) => each && partsOf(each, tokens.shift()!)),
     };
-  }
-
-  close(): Promise<void> {
-    return this.#client.close();
-  }
+  };
 
   get #model(): ModelFacts {
     return this.#client.model as unknown as ModelFacts;

@@ -1,4 +1,4 @@
-import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
+import { errorFromRecord, SluiceError, wordedError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { fromWire, toWire } from "../../foundation/typed-json.ts";
@@ -42,9 +42,7 @@ export function hostedReplica(label: string, host: HostedClient, timeoutMs: numb
 function ofStage(label: string, thrown: unknown): unknown {
   if (!(thrown instanceof SluiceError) || thrown.scope === "row") return thrown;
   const { code, hint, message } = thrown;
-  const error = new SluiceError(code, "", { hint, cause: thrown });
-  error.message = `stage ${label}: ${message}`;
-  return error;
+  return wordedError(code, `stage ${label}: ${message}`, { hint, cause: thrown });
 }
 
 /**

@@ -24,7 +24,6 @@ const support: ParameterSupport = Object.freeze({
 
 const policyHint = "set onTooLong: fail: only the predictor knows how long a prompt is";
 
-/** The description of engine `predictor`. */
 export const predictorDescription: EngineDescription<PredictorModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openPredictor(options, context),
   support: () => support,

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import { runCommand, type Spawn } from "../../foundation/subprocess.ts";
+import { runCommand } from "../../foundation/subprocess.ts";
 import { firstWorking } from "../find-program.ts";
 import type { Bind } from "./mount-namespace.ts";
 
@@ -19,9 +19,8 @@ const removeTimeoutMs = 10_000;
 export async function findContainerRuntime(
   image: string,
   environment: Environment,
-  spawn?: Spawn,
 ): Promise<string> {
-  const found = await firstWorking(runtimes, environment, spawn);
+  const found = await firstWorking(runtimes, environment);
   if ("program" in found) return found.program;
   throw new SluiceError("PROGRAM_MISSING", `image ${image} needs podman or docker`, {
     field: "model.image",
@@ -79,8 +78,7 @@ export async function removeContainer(
   runtime: string,
   name: string,
   environment: Environment,
-  spawn?: Spawn,
 ): Promise<void> {
-  const options = { env: environment, timeoutMs: removeTimeoutMs, ...(spawn && { spawn }) };
+  const options = { env: environment, timeoutMs: removeTimeoutMs };
   await runCommand(runtime, ["rm", "--force", name], options).catch(() => {});
 }

@@ -4,7 +4,6 @@ import { fullSupport } from "../parameter-support.ts";
 import { refuseSecrets } from "../secrets.ts";
 import type { ProgramModelOptions } from "./options.ts";
 
-/** The description of engine `program`. */
 export const programDescription: EngineDescription<ProgramModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openProgram(options, context),
   // A program draws no answers: its row is everything that it is told.

@@ -26,7 +26,6 @@ const valueSupport = Object.freeze(
   Object.fromEntries(Object.keys(fullSupport).map((name) => [name, noGeneration])),
 ) as ParameterSupport;
 
-/** The description of engine `transformers`. */
 export const transformersDescription: EngineDescription<TransformersModelOptions> = {
   open: async (options, context) =>
     (await import("./engine.ts")).openTransformers(options, context),

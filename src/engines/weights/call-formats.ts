@@ -1,5 +1,5 @@
 import { type Grammar, type GrammarNode, withOwnRules } from "../../foundation/grammar.ts";
-import { isJsonObject, type Json } from "../../foundation/json.ts";
+import { isJsonObject, jsonIn, jsonObjectIn } from "../../foundation/json.ts";
 import { elementTexts, memberTexts } from "../../foundation/json-members.ts";
 
 /** How a family of models writes calls of tools. */
@@ -254,7 +254,7 @@ function settledEnd(held: string, opens: readonly string[]): number {
 
 /** The calls in a text; undefined if it is not JSON of calls of known tools. */
 function callsIn(body: string, names: ReadonlySet<string>): WrittenCall[] | undefined {
-  const value = parsed(body);
+  const value = jsonIn(body);
   const texts = Array.isArray(value) ? elementTexts(body) : [body];
   const values = Array.isArray(value) ? value : [value];
   const calls = values.map((each, at): WrittenCall | undefined => {
@@ -262,19 +262,10 @@ function callsIn(body: string, names: ReadonlySet<string>): WrittenCall[] | unde
     if (typeof each.name !== "string" || !names.has(each.name)) return undefined;
     const members = memberTexts(texts[at]!);
     const written = members.get("arguments") ?? members.get("parameters") ?? "{}";
-    const read = parsed(written);
+    const read = jsonIn(written);
     // Some models write them as a text of JSON.
     const object = typeof read === "string" ? read : written;
-    return isJsonObject(parsed(object)) ? { name: each.name, arguments: object } : undefined;
+    return jsonObjectIn(object) ? { name: each.name, arguments: object } : undefined;
   });
   return calls.every((call) => call !== undefined) ? calls : undefined;
-}
-
-/** Null if it is not JSON. */
-function parsed(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return null;
-  }
 }

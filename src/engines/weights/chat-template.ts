@@ -2,7 +2,7 @@ import { Template } from "@huggingface/jinja";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { type ChatMessage, contentText, type ToolCall } from "../../foundation/inference.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { isJsonObject, type Json, type JsonObject, jsonIn } from "../../foundation/json.ts";
 
 /**
  * A piece of a rendered conversation. Special tokens are read only in `template` pieces:
@@ -118,7 +118,7 @@ export class ChatTemplate {
   }
 
   #shownCall({ id, function: { name, arguments: text } }: ToolCall, texts: string[]): JsonObject {
-    const value = parsed(text);
+    const value = jsonIn(text);
     const isText = this.#takesArgumentsAsText() || !isJsonObject(value);
     const shown = this.#guarded({ name, arguments: isText ? text : value }, texts);
     return { id: shownId(id), type: "function", function: shown };
@@ -185,14 +185,6 @@ function callsOf(message: ChatMessage): readonly ToolCall[] | undefined {
 /** Mistral's templates take no other ids than of 9 letters and digits. */
 function shownId(id: string): string {
   return /^[0-9A-Za-z]{9}$/.test(id) ? id : sha256Hex(id).slice(0, 9);
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Any of the texts, or a character of placeholders. */

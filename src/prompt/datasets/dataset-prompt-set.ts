@@ -1,4 +1,4 @@
-import { SluiceError } from "../../foundation/errors.ts";
+import { SluiceError, wordedError } from "../../foundation/errors.ts";
 import type { PromptOptions } from "../prompt-options.ts";
 import {
   compileOnePrompt,
@@ -50,9 +50,7 @@ function withPlainKeys<Compiled>(compile: () => Compiled): Compiled {
       throw error;
     const field = error.place.field.replace(".typeOptions.", ".");
     const message = error.message.replaceAll(".typeOptions.", ".");
-    const moved = new SluiceError(error.code, "", { ...error.place, field, hint: error.hint });
-    moved.message = message;
-    throw moved;
+    throw wordedError(error.code, message, { ...error.place, field, hint: error.hint });
   }
 }
 

@@ -17,7 +17,6 @@ export interface BatchLine {
   kind: RequestKind;
   /** The model in the body; undefined if it names none. */
   model: string | undefined;
-  /** The messages of a chat. */
   messages?: readonly ChatMessage[];
   /** The prompts of a completion or an embedding; each of a list is a request of its own. */
   prompts?: readonly string[];

@@ -12,7 +12,7 @@ export function invalid(field: string, must: string, value: Json): SluiceError {
 }
 
 /** The error of a field that is not supported: better no answer than one to another request. */
-export function unsupported(field: string, detail = ""): SluiceError {
+export function unsupported(field: string, detail: string): SluiceError {
   return new SluiceError("PARAMETER_UNSUPPORTED", detail, { field });
 }
 

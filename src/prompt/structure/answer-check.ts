@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Slot, SpanOffsets } from "../../foundation/inference.ts";
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { locateSpan, trimSpan, wholePattern, wordsOf } from "../../foundation/spans.ts";
 import { clipped, kindOf, spacedJson } from "../value-text.ts";
-import { readCopied } from "./copied-text.ts";
 import { fitsNumber } from "./number-grammar.ts";
 import type {
   AlternativesShape,
@@ -209,4 +209,36 @@ function expectations(checks: readonly Check[]): string {
   const expected = checks.map(({ problems }) => /must be (.*), not /s.exec(problems[0]!)?.[1]);
   const known = expected.filter((text) => text !== undefined);
   return known.length === 0 ? "one of the forms of the schema" : [...new Set(known)].join(" or ");
+}
+
+/** The value of a copying field, or what is wrong with it. */
+type CopiedText = { value: string | null; span: SpanOffsets | undefined } | { problem: string };
+
+/**
+ * Finds a copied text in its source. Letter case and outer punctuation may differ; the value has
+ * the source's spelling.
+ *
+ * @param shape the field's schema; `slot` has the text to copy from.
+ */
+function readCopied(value: Json, shape: CopyShape, slot: Slot): CopiedText {
+  const { orElse, maxWords, pattern } = shape;
+  if (value === orElse) return { value, span: undefined };
+  const otherwise = `write ${JSON.stringify(orElse)} where there is nothing to copy`;
+  if (typeof value !== "string") {
+    return { problem: `must be a text, not ${kindOf(value)}; ${otherwise}` };
+  }
+  const shown = JSON.stringify(clipped(value));
+  const words = wordsOf(trimSpan(value)).length;
+  if (words > maxWords) {
+    return { problem: `has ${words} words (${shown}), at most ${maxWords} are allowed` };
+  }
+  const span = locateSpan(slot, value);
+  if (span === undefined || span.text === "") {
+    const source = JSON.stringify(clipped(slot.source.replace(/\s+/gu, " ").trim()));
+    return { problem: `is ${shown}, not copied word by word from ${source}; ${otherwise}` };
+  }
+  if (pattern !== undefined && !wholePattern(pattern).test(span.text)) {
+    return { problem: `is ${shown}, which does not have the form ${pattern}; ${otherwise}` };
+  }
+  return { value: span.text, span: [span.start, span.end] };
 }

@@ -9,7 +9,6 @@ import { type AskedMessages, filledIn, planTurns, type TurnsPolicy } from "./tur
 import type { TypeOptions, UserDefinedType } from "./type-options.ts";
 import { instructionText } from "./wording.ts";
 
-/** The options of a prompt with a type. */
 export interface TypedPromptOptions {
   type: string | UserDefinedType;
   typeOptions?: TypeOptions | undefined;

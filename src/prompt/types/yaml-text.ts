@@ -62,7 +62,7 @@ class YamlWriter {
   /** A value after its key or dash. */
   #inner(value: WrittenJson, indent: number, isInList: boolean): void {
     const isList = Array.isArray(value);
-    const hasInner = isList ? value.length > 0 : isObject(value) && !isEmpty(value);
+    const hasInner = isList ? value.length > 0 : isObject(value) && Object.keys(value).length > 0;
     // A list is indented like its key.
     const inner = isList && !isInList ? indent : indent + indentStep;
     if (isInList || !hasInner) this.text += " ";
@@ -140,10 +140,6 @@ class YamlWriter {
     this.#lineStart = this.text.length;
     this.text += " ".repeat(indent);
   }
-}
-
-function isEmpty(value: WrittenRow): boolean {
-  return Object.keys(value).length === 0;
 }
 
 function escaped(character: string): string {

@@ -2,7 +2,6 @@ import { limits } from "../../foundation/limits.ts";
 import { type Interval, scaled } from "../bill/interval.ts";
 import type { Speed } from "./speed.ts";
 
-/** Most workers to propose. */
 export const maxAdvisedWorkers = 256;
 
 /** The longest shards to propose. */

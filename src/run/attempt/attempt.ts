@@ -10,7 +10,7 @@ import { attemptPaths, commitPath } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import { openaiBatch, resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { RowFiles } from "../plan/job-files.ts";
-import { readOptionsOf, type Task } from "../plan/plan.ts";
+import { plannedRows, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { RequestCounts } from "../status/request-counts.ts";
 import type { AttemptCounts, Commit, KeptCounts } from "./commit.ts";
@@ -436,7 +436,7 @@ export class TaskAttempt {
       cut: this.cut,
       rows: {
         ...counts.rows,
-        total: this.task.onlyRows ?? this.task.rows,
+        total: plannedRows(this.task),
         results: counts.rows.results + (resultsHoldFailed(plan.job) ? counts.rows.failed : 0),
       },
       ...replacedBy(this.task, counts.requests),

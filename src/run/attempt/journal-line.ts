@@ -1,6 +1,6 @@
 import type { ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { parseMessage } from "../../foundation/exact-json.ts";
-import { eachIndex, formatIndexSet, parseIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { indexesIn, indexSetOf } from "../../foundation/index-set.ts";
 import type {
   InferenceResponse,
   SpanOffsets,
@@ -94,7 +94,7 @@ export function isSettled(line: JournalLine): line is SettledLine {
 
 /** All rows that a line settles. One line holds them all, so that a kill cannot separate them. */
 export function rowsOfLine({ index, others }: Pick<SettledLine, "index" | "others">): number[] {
-  return others === undefined ? [index] : [index, ...eachIndex(parseIndexSet(others))];
+  return others === undefined ? [index] : [index, ...indexesIn(others)];
 }
 
 /** The outcome of one of these rows: the results of all are those of the first. */
@@ -104,7 +104,7 @@ export function outcomeIn({ index, outcome }: SettledLine, row: number): Settled
 
 /** The member with the other rows of a row's request; none if it was alone. */
 export function othersOf(others: readonly number[]): { others?: string } {
-  return others.length === 0 ? {} : { others: formatIndexSet(rangesOf(others)) };
+  return others.length === 0 ? {} : { others: indexSetOf(others) };
 }
 
 /** The record of one answered request. */

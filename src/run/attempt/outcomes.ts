@@ -1,4 +1,4 @@
-import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import type { Task } from "../plan/plan.ts";
 import type { JournalPlace } from "./journal.ts";
 
@@ -75,7 +75,7 @@ export class OutcomeTable {
   #excludeAllBut(only: string): void {
     this.#outcomes.fill(4);
     this.#open = 0;
-    for (const index of eachIndex(parseIndexSet(only))) {
+    for (const index of indexesIn(only)) {
       this.#outcomes[index - this.firstRow] = 0;
       this.#open++;
     }

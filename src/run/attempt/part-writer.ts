@@ -6,7 +6,7 @@ import { readRows } from "../../data/slices.ts";
 import type { RandomReader, Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { parseMessage } from "../../foundation/exact-json.ts";
-import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { indexSetOf } from "../../foundation/index-set.ts";
 import { attemptPaths } from "../directory/layout.ts";
 import { readLineBatches } from "../directory/lines.ts";
 import { recordBytes } from "../directory/records.ts";
@@ -14,7 +14,7 @@ import { carryPart, type WrittenPart } from "../output/carried-part.ts";
 import { encodeFile } from "../output/encoded-file.ts";
 import { columnsOfLines } from "../output/own-columns.ts";
 import { publishedForm } from "../output/published-form.ts";
-import { type FileRecord, readOptionsOf, storeFile, type Task } from "../plan/plan.ts";
+import { type FileRecord, plannedRows, readOptionsOf, storeFile, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Commit } from "./commit.ts";
 import { hashOfId, sortedIds } from "./id-hashes.ts";
@@ -89,7 +89,7 @@ export class PartWriter {
   answered(row: InputRow, text: string): void {
     const lines = this.#lines.answered(row, text);
     this.#part.add(lines);
-    if (this.#lines.givesRows) this.#lineCounts.push([row.index, linesIn(lines)]);
+    if (this.#lines.givesRows) this.#lineCounts.push([row.index, lines.split("\n").length]);
     this.#count(row);
   }
 
@@ -222,7 +222,7 @@ export class PartWriter {
 
   /** Each planned row has exactly one outcome, and the slice held each of them once. */
   #assertComplete(): void {
-    const planned = this.#task.onlyRows ?? this.#task.rows;
+    const planned = plannedRows(this.#task);
     if (this.#rows === planned) return;
     throw new SluiceError(
       "ROWS_UNBALANCED",
@@ -231,17 +231,13 @@ export class PartWriter {
   }
 }
 
-function linesIn(text: string): number {
-  return text.split("\n").length;
-}
-
 async function storeCutRows(
   storage: Storage,
   path: string,
   rows: readonly number[],
 ): Promise<FileRecord | null> {
   if (rows.length === 0) return null;
-  return storeFile(storage, path, Buffer.from(formatIndexSet(rangesOf(rows))));
+  return storeFile(storage, path, Buffer.from(indexSetOf(rows)));
 }
 
 const windowBytes = 1024 * 1024;

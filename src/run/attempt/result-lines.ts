@@ -96,7 +96,6 @@ export class ResultLines {
     return this.#isPublished ? withoutSpecials(lines) : lines;
   }
 
-  /** The row's dead letter. */
   deadLetter(row: InputRow, line: Extract<JournalLine, { outcome: "failed" }>): string {
     const facts: Omit<DeadLetter, "row"> = {
       ...(row.rawBase64 === undefined ? {} : { rowBase64: row.rawBase64 }),
@@ -123,7 +122,6 @@ export class ResultLines {
     return this.#resultsHoldFailed ? this.#batchLines!.failed(deadLetter) : undefined;
   }
 
-  /** The row's id, or null. */
   idOf(row: InputRow): string | number | null {
     const field = this.#idFields?.get(row.file);
     const id = field === undefined ? undefined : row.value?.[field];

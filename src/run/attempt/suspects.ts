@@ -1,4 +1,4 @@
-import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { JournalLine } from "./journal-line.ts";
 import type { OutcomeTable } from "./outcomes.ts";
@@ -101,7 +101,7 @@ export class SuspectSearch {
   suspected(outcomes: OutcomeTable): SuspectedRows {
     const rows = new Set<number>();
     const { rows: asked = "", together: most = 1 } = this.#ends.suspects ?? {};
-    for (const index of asked === "" ? [] : eachIndex(parseIndexSet(asked))) {
+    for (const index of asked === "" ? [] : indexesIn(asked)) {
       if (outcomes.isOpen(index) && !this.#cleared.has(index)) rows.add(index);
     }
     let together = Math.min(most, half(rows.size));

@@ -40,7 +40,6 @@ export function usdOf(usage: Usage, prices: Prices): number | null {
   return Math.round((perMillion / tokensPerPrice) * digits) / digits;
 }
 
-/** Tokens in and out. */
 export function tokensOf({ promptTokens, completionTokens }: Usage): number {
   return promptTokens + completionTokens;
 }

@@ -17,7 +17,6 @@ import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../d
 import type { RunContext } from "../run-context.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "./costs.ts";
 
-/** A run with its journals. */
 export type JournaledRun = Pick<RunContext, "storage" | "plan">;
 
 /**

@@ -55,7 +55,6 @@ export class ChunkWriter {
     }
   }
 
-  /** Written chunks. */
   get writtenChunks(): number {
     return this.#files.length;
   }

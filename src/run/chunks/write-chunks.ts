@@ -55,7 +55,6 @@ export interface ChunksRequest {
 /** Progress of a cut: counted rows, or written chunks of all. */
 export type ChunksProgress = { countedRows: number } | { writtenChunks: number; chunks: number };
 
-/** The written chunks. */
 export interface WrittenChunks {
   /** False if the same chunks were there already, so that nothing was done. */
   isNew: boolean;

@@ -2,13 +2,13 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { cancelPrefix, coordinatorPrefix } from "../directory/layout.ts";
+import { cancelPath, cancelPrefix, coordinatorPrefix } from "../directory/layout.ts";
 import { createOnce, readJson } from "../directory/records.ts";
 import { assertStands } from "../directory/run-storage.ts";
+import type { RunTraceContext } from "../execute/request-traces.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
 import { assertBegunSo } from "../plan/probe.ts";
-import type { RunTraceContext } from "../run-context.ts";
 import {
   type Heartbeat,
   type LeaderRecord,
@@ -143,11 +143,6 @@ export class Coordinator {
     return this.#leadership.end();
   }
 
-  /** Stops the heartbeat: for a process that removes the run with its record. */
-  stopHeartbeat(): Promise<void> {
-    return this.#leadership.stopHeartbeat();
-  }
-
   async #obeyCancels(number: number): Promise<void> {
     if (number <= this.#cancelsBefore) return;
     const { storage } = this.#options;
@@ -198,8 +193,6 @@ export async function leadTimes(storage: Storage): Promise<LeadTime[]> {
   }
   return times;
 }
-
-const cancelPath = (number: number) => `${cancelPrefix}${String(number).padStart(6, "0")}.json`;
 
 /**
  * Tells the coordinator of a run, on any host, to stop.

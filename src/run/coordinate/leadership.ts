@@ -40,7 +40,6 @@ export interface LeadershipOptions {
 export interface HeartbeatCalls {
   /** Called before each heartbeat. @throws the error of a lost leadership. */
   assertLeads(): Promise<void>;
-  /** Called after each heartbeat. */
   onBeat?(): Promise<void>;
   /** Called once if another process leads; there are no more heartbeats. */
   onLost(error: SluiceError): void;
@@ -123,16 +122,11 @@ export class Leadership<Leader extends LeaderRecord = LeaderRecord> {
 
   /** Gives up the leadership, so that the next leader need not wait. */
   async end(): Promise<void> {
-    await this.stopHeartbeat();
-    this.#hasEnded = true;
-    await this.writeHeartbeat().catch(() => {});
-  }
-
-  /** Stops the heartbeat: for a process that removes what it leads. */
-  async stopHeartbeat(): Promise<void> {
     this.#isSilent = true;
     this.#cancelTimer?.();
     await this.#beating;
+    this.#hasEnded = true;
+    await this.writeHeartbeat().catch(() => {});
   }
 
   async #tick({ assertLeads, onBeat }: HeartbeatCalls): Promise<void> {

@@ -40,7 +40,6 @@ export const probePrefix = "_sluice/probe/";
 export const logPrefix = "_sluice/logs/";
 /** Which tries of rows gave the results in mounts. */
 export const stagedPrefix = "_sluice/staged/";
-/** Batches at a provider. */
 export const providerBatchesPrefix = "_sluice/provider-batches/";
 const sealPrefix = "_sluice/seals/";
 /** Manifests under the names of their writers. */
@@ -67,12 +66,12 @@ export function deadLetterPath(task: number, width: number): string {
 
 /** The one record by which run N of a directory takes the place of the one before. */
 export function replacingPlanPath(number: number): string {
-  return `${plansPrefix}${String(number).padStart(6, "0")}.json`;
+  return numbered(plansPrefix, number);
 }
 
 /** Records that nothing is left of the runs before run N. */
 export function clearedPath(number: number): string {
-  return `${plansPrefix}${String(number).padStart(6, "0")}.cleared`;
+  return numbered(plansPrefix, number, ".cleared");
 }
 
 /** The folder after `_sluice/` in all paths of run N, for N above 1. */
@@ -80,12 +79,10 @@ export function stateSuffixOf(number: number): string {
   return `r${number}/`;
 }
 
-/** Plan of a generation. */
 export function planPathOf(generation: number): string {
   return generation === 1 ? planPath : `${generationPrefix}${generation}/plan.json`;
 }
 
-/** Manifest of a generation. */
 export function manifestPathOf(generation: number): string {
   return generation === 1 ? manifestPath : `_manifest.g${generation}.json`;
 }
@@ -97,7 +94,7 @@ export function sealsPrefix({ runId }: Pick<Generation, "runId">): string {
 
 /** The one record that ends a generation: it is created once, so a generation ends in one way. */
 export function sealPath(of: Generation): string {
-  return `${sealsPrefix(of)}${String(of.generation).padStart(6, "0")}.json`;
+  return numbered(sealsPrefix(of), of.generation);
 }
 
 /** Manifests of a run under the names of their writers. */
@@ -226,8 +223,21 @@ export function coordinatorPaths(number: number) {
 
 /** The same of leader N, whose records lie in the folder `prefix`. */
 export function leaderPaths(prefix: string, number: number) {
-  const name = String(number).padStart(6, "0");
-  return { record: `${prefix}${name}.json`, heartbeat: `${prefix}${name}.heartbeat` };
+  return { record: numbered(prefix, number), heartbeat: numbered(prefix, number, ".heartbeat") };
+}
+
+/** Request N to cancel the run. */
+export function cancelPath(number: number): string {
+  return numbered(cancelPrefix, number);
+}
+
+/** Submission N to a scheduler. */
+export function submissionPath(number: number): string {
+  return numbered(submissionPrefix, number);
+}
+
+function numbered(prefix: string, number: number, ending = ".json"): string {
+  return `${prefix}${String(number).padStart(6, "0")}${ending}`;
 }
 
 export const eventPrefix = "_sluice/events/";
@@ -262,7 +272,6 @@ export function stagedPath(row: number, { generation }: Pick<Generation, "genera
   return `${stagedPrefix}g${generation}/${row}.json`;
 }
 
-/** The batches of a task at a provider. */
 export function taskBatchesPrefix(task: number, of: Generation): string {
   return `${providerBatchesPrefix}${of.runId.toLowerCase()}.g${of.generation}/${task}/`;
 }

@@ -1,7 +1,18 @@
 import type { Clock } from "../../foundation/clock.ts";
+import { sha256Hex } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
 import { besideIn, type TraceContext, unsampled } from "../../foundation/telemetry.ts";
-import { attemptSpanId, type RunTraceContext } from "../run-context.ts";
+
+/** The span of a call that carries out a run. */
+export interface RunTraceContext extends TraceContext {
+  /** Whether each attempt at a task has a span, whose id is `attemptSpanId`. */
+  hasTasks: boolean;
+}
+
+/** The id of the span of an attempt: a worker knows it without being told. */
+export function attemptSpanId(attempt: string): string {
+  return sha256Hex(attempt).slice(0, 16);
+}
 
 /**
  * The spans to which the requests of a worker belong. A run has millions of requests: the first

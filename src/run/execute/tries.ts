@@ -20,7 +20,6 @@ export interface TryOptions {
   random: Random;
 }
 
-/** One try of a request. */
 export interface Try {
   request: InferenceRequest;
   /** Correct answers of earlier tries: only the others are requested again. */

@@ -1,7 +1,7 @@
 import { looksSecret } from "../../engines/secrets.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { nameUuid } from "../../foundation/ids.ts";
-import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import { isJsonObject, type Json } from "../../foundation/json.ts";
 import { oneOf } from "../../foundation/suggest.ts";
 
@@ -119,7 +119,7 @@ export function* countedCommands(count: number, firstIndex = 0): Generator<ReadC
 
 /** Commands by an index set, such as `2-5,7`: `--indexes`. */
 export function* indexedCommands(text: string): Generator<ReadCommand> {
-  for (const index of eachIndex(parseIndexSet(text))) yield { command: { idx: String(index) } };
+  for (const index of indexesIn(text)) yield { command: { idx: String(index) } };
 }
 
 /**

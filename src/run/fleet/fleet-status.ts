@@ -46,7 +46,6 @@ export interface FleetTask {
   row: number;
 }
 
-/** A worker of a fleet. */
 export interface FleetWorker {
   /** Short, for people: the fleet's name and a number. */
   name: string;

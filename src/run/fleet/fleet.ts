@@ -3,7 +3,7 @@ import { basename, relative, resolve } from "node:path";
 import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { insideImageVariable } from "../../engines/engine.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { SluiceError, wordedError } from "../../foundation/errors.ts";
 import { randomUuid, sortableId } from "../../foundation/ids.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { utf8Text } from "../../foundation/utf8-text.ts";
@@ -176,10 +176,8 @@ function byFlags(error: unknown): unknown {
   if (!(error instanceof SluiceError) || error.code !== "DIRECTORY_NOT_SHARED") return error;
   const { code, hint, message, place, cause } = error;
   const { field = "" } = place;
-  const named = new SluiceError(code, "", { hint, cause });
   const flag = field.startsWith("model.mounts.") ? "--data-store" : "--fleets";
-  named.message = message.replace(`field ${field}`, flag);
-  return named;
+  return wordedError(code, message.replace(`field ${field}`, flag), { hint, cause });
 }
 
 /** New commands of a fleet. */

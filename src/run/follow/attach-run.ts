@@ -1,13 +1,13 @@
 import { sleep } from "../../foundation/clock.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import { countCancels, leadingCoordinator } from "../coordinate/coordinator.ts";
 import { lookAtLives } from "../coordinate/lives.ts";
-import { type RunDependencies, runContext } from "../dependencies.ts";
+import type { RunDependencies } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import { readPlan } from "../plan/plan.ts";
 import { openRetry } from "../retry/abandon-retry.ts";
-import type { RunContext } from "../run-context.ts";
+import { type RunContext, runContext } from "../run-context.ts";
 import { pendingTasks, placesOf, type RunResult, sealedResult, stoppedResult } from "../run-job.ts";
 import { committedTasks } from "../seal/commits.ts";
 import type { Manifest } from "../seal/manifest.ts";
@@ -120,8 +120,5 @@ async function isAtWork(
 /** Why the last process stopped, as it said. */
 function lostCause({ stops }: RunFollower): SluiceError {
   const stop = stops.findLast(({ code }) => code !== "RUN_CANCELED") ?? stops.at(-1);
-  if (!stop) return new SluiceError("WORKERS_GONE");
-  const error = new SluiceError(stop.code, "", stop.hint === undefined ? {} : { hint: stop.hint });
-  error.message = stop.message;
-  return error;
+  return stop ? errorFromRecord(stop) : new SluiceError("WORKERS_GONE");
 }

@@ -2,7 +2,7 @@ import type { Json } from "../../foundation/json.ts";
 import { checkJob } from "./check.ts";
 import { JobDraft } from "./draft.ts";
 import { goneKeys } from "./kinds.ts";
-import { applyFlags, type JobFlags } from "./layers.ts";
+import { applyFlags } from "./layers.ts";
 import { type Problem, problemsError } from "./problem.ts";
 import type { JobSpec } from "./schema.ts";
 
@@ -12,16 +12,12 @@ import type { JobSpec } from "./schema.ts";
  *
  * @throws SluiceError `JOB_INVALID`, `OPTION_UNKNOWN`, with every problem.
  */
-export async function changedJob(
-  stored: JobSpec,
-  flags: JobFlags,
-  sets: readonly string[],
-): Promise<JobSpec> {
+export async function changedJob(stored: JobSpec, sets: readonly string[]): Promise<JobSpec> {
   const draft = new JobDraft();
   const plain = JSON.parse(JSON.stringify(stored)) as Record<string, Json>;
   for (const [key, value] of Object.entries(plain)) draft.set([key], value, { from: "default" });
   for (const key of Object.keys(goneKeys)) draft.set(key.split("."), null, { from: "default" });
-  const problems: Problem[] = await applyFlags(draft, flags, sets);
+  const problems: Problem[] = await applyFlags(draft, {}, sets);
   const checked = checkJob(draft);
   if ("problems" in checked) problems.push(...checked.problems);
   if (problems.length > 0 || !("job" in checked)) throw problemsError(problems);

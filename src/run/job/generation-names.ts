@@ -74,7 +74,7 @@ export class GenerationNames {
 function valuesOf(text: string): JsonObject | undefined {
   const read: JsonObject = {};
   for (const { name, text: given, isQuoted } of readPairs(text) ?? []) {
-    const value = isQuoted ? given : valueFor(name, given);
+    const value = isQuoted ? given : scalarFromText(given, nodesAt(["generation", name]));
     const known = read[name];
     if (known === undefined) read[name] = value;
     else if (otherGenerationNames.get(name) === "stop" || name === "stop") {
@@ -82,10 +82,6 @@ function valuesOf(text: string): JsonObject | undefined {
     } else return undefined;
   }
   return read;
-}
-
-function valueFor(name: string, text: string): Json {
-  return scalarFromText(text, nodesAt(["generation", name]));
 }
 
 /**

@@ -23,8 +23,6 @@ export interface JobSources {
 
 export interface LoadedJob {
   job: JobSpec;
-  /** The job file, absolute; undefined if the job came only from flags and environment. */
-  file: string | undefined;
   /** The origin of the value of a dotted key. */
   originOf(key: string): Origin;
 }
@@ -75,7 +73,6 @@ export async function loadJob(sources: JobSources): Promise<LoadedJob> {
   if (isUntrusted && file !== undefined) assertNamed(absolute, draft);
   return {
     job: withTrialOutput(absolute, draft),
-    file,
     originOf: (key) => draft.originOf(key.split(".")),
   };
 }

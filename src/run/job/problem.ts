@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { ErrorCode } from "../../foundation/error-table.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { SluiceError, wordedError } from "../../foundation/errors.ts";
 import { nearest } from "../../foundation/suggest.ts";
 
 /** The origin of a value of the job. */
@@ -90,10 +90,9 @@ export function withJobLine(thrown: unknown, originOf: (key: string) => Origin):
   if (origin.from !== "file") return thrown;
   const { file } = origin;
   const line = origin.lineOf(field.split("."));
-  const located = new SluiceError(code, "", { file, line, field, hint, cause });
   const where = line === undefined ? file : `${file}:${line}`;
-  located.message = message.replace(` (field ${field})`, ` (${where}, field ${field})`);
-  return located;
+  const placed = message.replace(` (field ${field})`, ` (${where}, field ${field})`);
+  return wordedError(code, placed, { file, line, field, hint, cause });
 }
 
 /** Faults without a line come after those with one. */

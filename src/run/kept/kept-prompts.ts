@@ -10,7 +10,7 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
 import type { JobSpec } from "../job/schema.ts";
-import type { Task } from "../plan/plan.ts";
+import { plannedRows, type Task } from "../plan/plan.ts";
 import { KeptReader, KeptWriter, keptState } from "./kept-file.ts";
 
 /**
@@ -122,7 +122,10 @@ export class KeptPrompts {
       for await (const rows of batches) {
         for (const group of this.#rendered(rows)) {
           if (file.isOpen && tokenizer) {
-            const requests = group.flatMap((row) => row.requests ?? []).filter(hasWords);
+            // A request that continues from an answer has no words yet.
+            const requests = group
+              .flatMap((row) => row.requests ?? [])
+              .filter(({ origin }) => origin.after === undefined);
             await addTokens(requests, tokenizer).catch((error: Error) => file.fail(error));
           }
           for (const { index, value, requests } of group) {
@@ -136,7 +139,7 @@ export class KeptPrompts {
         yield rows;
       }
       // Rows that an earlier attempt answered were not read: then the shard is incomplete.
-      if (seen === (task.onlyRows ?? task.rows)) await file.close();
+      if (seen === plannedRows(task)) await file.close();
     } finally {
       await file.abort();
     }
@@ -192,11 +195,6 @@ async function* notKept(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAtt
     attempt.noteKept({ hits: 0, misses: rows.length });
     yield rows;
   }
-}
-
-/** False for a request that continues from an answer. */
-function hasWords({ origin }: RowRequest): boolean {
-  return origin.after === undefined;
 }
 
 /** @throws SluiceError `ENGINE_DIED`, also if it came back with another model. */

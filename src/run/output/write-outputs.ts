@@ -2,7 +2,7 @@ import type { Column } from "../../data/columns.ts";
 import { resultFormatOf } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { begunOutputsPath, outputsPathOf } from "../directory/layout.ts";
-import { allTasks, type FileRecord, type Plan, type Task, TaskTable } from "../plan/plan.ts";
+import { eachTask, type FileRecord, type Plan, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { EncodedFile, writeWhole } from "./encoded-file.ts";
@@ -77,11 +77,8 @@ async function* allRows(
   first: Plan,
   entries: readonly ManifestTask[],
 ): AsyncGenerator<ResultRow> {
-  const table = new TaskTable(storage, first);
-  try {
-    for await (const task of table.all()) yield* resultRows(storage, task, entries[task.task]!);
-  } finally {
-    await table.close();
+  for await (const task of eachTask(storage, first)) {
+    yield* resultRows(storage, task, entries[task.task]!);
   }
 }
 
@@ -114,7 +111,7 @@ async function writeByInput(rows: AsyncGenerator<ResultRow>, writing: Writing): 
 async function writeEachInput(entries: readonly ManifestTask[], writing: Writing): Promise<void> {
   const { storage, first } = writing;
   const tasksOf = new Map<string, Task[]>();
-  for (const task of await allTasks(storage, first)) {
+  for await (const task of eachTask(storage, first)) {
     for (const file of new Set(task.slices.map((slice) => slice.file))) {
       tasksOf.set(file, [...(tasksOf.get(file) ?? []), task]);
     }

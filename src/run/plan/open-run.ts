@@ -1,10 +1,10 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { errorTable } from "../../foundation/error-table.ts";
-import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError, wordedError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../../foundation/ids.ts";
 import { randomInteger } from "../../foundation/random.ts";
-import { type RunDependencies, runContext } from "../dependencies.ts";
+import type { RunDependencies } from "../dependencies.ts";
 import { planPath, stdinPrefix } from "../directory/layout.ts";
 import { locateRun, type RunLocation } from "../directory/locate.ts";
 import { createOnce, readJson } from "../directory/records.ts";
@@ -18,7 +18,7 @@ import { errorFileOf } from "../openai-batch/error-file.ts";
 import { planOutputs } from "../output/plan-outputs.ts";
 import { plannedColumns } from "../output/planned-columns.ts";
 import { assertUnchanged } from "../retry/rescan.ts";
-import type { RunContext } from "../run-context.ts";
+import { type RunContext, runContext } from "../run-context.ts";
 import { readSeals } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
 import { identifiedJob } from "./identified-job.ts";
@@ -207,16 +207,11 @@ async function matches(
 
 /** A sealed run can take over changes of its input. */
 function ofSealedRun({ message, place, cause }: SluiceError, storage: Storage): SluiceError {
-  const error = new SluiceError("INPUT_CHANGED", "", {
-    ...place,
-    cause,
-    hint:
-      "rows were appended: add --extend; rows that had failed were mended: " +
-      `sluice retry ${storage.location} --reread; else restore the input, or start a new run with ` +
-      "--fork or --overwrite",
-  });
-  error.message = message;
-  return error;
+  const hint =
+    "rows were appended: add --extend; rows that had failed were mended: " +
+    `sluice retry ${storage.location} --reread; else restore the input, or start a new run with ` +
+    "--fork or --overwrite";
+  return wordedError("INPUT_CHANGED", message, { ...place, cause, hint });
 }
 
 /** Keys as the author knows them: the file of spooled standard input is not one of them. */

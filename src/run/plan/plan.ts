@@ -1,9 +1,12 @@
 import type { Column } from "../../data/columns.ts";
-import type { Slice } from "../../data/row.ts";
-import type { LongerTasks, ReadOptions } from "../../data/slices.ts";
+import type { OpenFile } from "../../data/open-files.ts";
+import type { InputRow, Slice } from "../../data/row.ts";
+import { type LongerTasks, type ReadOptions, readRows } from "../../data/slices.ts";
+import { bytesReader } from "../../data/storage/bytes-reader.ts";
 import type { RandomReader, Storage, Writer } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Generation, partWidth, planPathOf, tasksPathOf } from "../directory/layout.ts";
 import { linesOf } from "../directory/lines.ts";
@@ -43,6 +46,11 @@ export interface FileRecord {
   path: string;
   sha256: string;
   bytes: number;
+}
+
+/** Rows of a task to process: of a sample or a retry, only some of those in its slices. */
+export function plannedRows({ rows, onlyRows = rows }: Pick<Task, "rows" | "onlyRows">): number {
+  return onlyRows;
 }
 
 /** The record of a file with this content. */
@@ -175,7 +183,7 @@ export async function storeTasks(
       const line = Buffer.from(`${JSON.stringify(task)}\n`);
       offsets.push(bytes);
       bytes += line.length;
-      rows += task.onlyRows ?? task.rows;
+      rows += plannedRows(task);
       digest.update(line);
       await draft.write(line);
     }
@@ -282,21 +290,15 @@ export class TaskTable {
     this.#storage = storage;
   }
 
-  /** Task number `task` of the plan. */
   async task(task: number): Promise<Task> {
     const { file, count } = this.#plan.tasks;
     if (task < 0 || task >= count) throw new SluiceError("USAGE", `there is no task ${task}`);
-    const [lines, table] = await this.#opened();
+    this.#readers ??= this.#open();
+    const [lines, table] = await this.#readers;
     const entry = Buffer.from(await table.read(task * 8, 16));
     const start = Number(entry.readBigUInt64LE(0));
     const end = entry.length >= 16 ? Number(entry.readBigUInt64LE(8)) : file.bytes;
     return JSON.parse(Buffer.from(await lines.read(start, end - start)).toString()) as Task;
-  }
-
-  /** Every task in order, read as one stream. */
-  async *all(): AsyncGenerator<Task> {
-    const [lines] = await this.#opened();
-    for await (const { text } of linesOf(lines)) yield JSON.parse(text) as Task;
   }
 
   async close(): Promise<void> {
@@ -305,40 +307,48 @@ export class TaskTable {
     await Promise.all(readers?.map((reader) => reader.close()) ?? []);
   }
 
-  #opened(): Promise<[RandomReader, RandomReader]> {
-    this.#readers ??= this.#open();
-    return this.#readers;
-  }
-
   async #open(): Promise<[RandomReader, RandomReader]> {
     const { file, index } = this.#plan.tasks;
-    const [lines, table] = await Promise.allSettled([this.#reader(file), this.#reader(index)]);
+    const [lines, table] = await Promise.allSettled([
+      openRecord(this.#storage, file),
+      openRecord(this.#storage, index),
+    ]);
     if (lines.status === "fulfilled" && table.status === "fulfilled") {
       return [lines.value, table.value];
     }
     for (const it of [lines, table]) if (it.status === "fulfilled") await it.value.close();
     throw lines.status === "rejected" ? lines.reason : (table as PromiseRejectedResult).reason;
   }
+}
 
-  /** A small file is read as a whole: each read may be a round trip. */
-  async #reader({ path, bytes }: FileRecord): Promise<RandomReader> {
-    if (bytes > maxWholeTasksBytes) return await this.#storage.open(path);
-    const content = await this.#storage.read(path);
-    return {
-      bytes: content.length,
-      read: async (offset, length) => content.subarray(offset, offset + length),
-      close: async () => {},
-    };
+/** A small file is read as a whole: each read may be a round trip. */
+async function openRecord(storage: Storage, { path, bytes }: FileRecord): Promise<RandomReader> {
+  if (bytes > maxWholeTasksBytes) return await storage.open(path);
+  return bytesReader(await storage.read(path));
+}
+
+/** The rows of a task to process, in order. */
+export async function* rowsOfTask(
+  openFile: OpenFile,
+  job: JobSpec,
+  { slices, firstRow, only }: Task,
+): AsyncGenerator<InputRow> {
+  const wanted = only === undefined ? undefined : new Set(indexesIn(only));
+  for await (const rows of readRows(slices, firstRow, openFile, readOptionsOf(job))) {
+    for (const row of rows) if (!wanted || wanted.has(row.index)) yield row;
   }
 }
 
-/** All tasks of a run, in order. */
-export async function allTasks(storage: Storage, run: Plan): Promise<Task[]> {
-  const table = new TaskTable(storage, run);
+/** Every task of a plan in order, read as one stream. */
+export async function* eachTask(
+  storage: Storage,
+  { tasks }: Pick<Plan, "tasks">,
+): AsyncGenerator<Task> {
+  const reader = await openRecord(storage, tasks.file);
   try {
-    return await Array.fromAsync(table.all());
+    for await (const { text } of linesOf(reader)) yield JSON.parse(text) as Task;
   } finally {
-    await table.close();
+    await reader.close();
   }
 }
 

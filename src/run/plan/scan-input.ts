@@ -7,7 +7,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
-import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { indexSetOf } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Random, randomInteger, seededRandom } from "../../foundation/random.ts";
 import { shares } from "../../foundation/shares.ts";
@@ -306,7 +306,7 @@ export function* onlyChosen(tasks: Iterable<Task>, chosen: readonly number[]): G
       rows.push(chosen[at]!);
     }
     if (rows.length === 0) continue;
-    const only = formatIndexSet(rangesOf(rows));
+    const only = indexSetOf(rows);
     yield { ...task, task: number++, only, onlyRows: rows.length };
   }
 }

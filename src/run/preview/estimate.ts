@@ -109,7 +109,6 @@ export async function renderedRows(
   return rendered;
 }
 
-/** The requests of one row. */
 function renderedRow(promptSet: PromptSet, rowFiles: RowFiles, row: SampledRow): RenderedRow {
   if (row.error) return { ...row, requests: [] };
   try {

@@ -21,7 +21,6 @@ export interface Measured {
   costs: RowCost[];
   /** Average number of requests in flight. */
   together: number;
-  /** Seconds for all of it. */
   seconds: number;
 }
 

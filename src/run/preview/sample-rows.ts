@@ -1,7 +1,5 @@
 import type { InputRow } from "../../data/row.ts";
-import { readRows } from "../../data/slices.ts";
-import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
-import { readOptionsOf, TaskTable } from "../plan/plan.ts";
+import { rowsOfTask, TaskTable } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 
 /** A row of the input, read ahead of a run. */
@@ -11,7 +9,6 @@ export interface SampledRow
   task: number;
 }
 
-/** Tasks to sample from. */
 const maxSampledTasks = 10;
 
 /** The first rows of a plan. */
@@ -61,16 +58,10 @@ async function startOf(
   task: number,
   count: number,
 ): Promise<SampledRow[]> {
-  const { slices, firstRow, only } = await table.task(task);
-  const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));
   const found: SampledRow[] = [];
-  const options = readOptionsOf(plan.job);
-  for await (const rows of readRows(slices, firstRow, openFile, options)) {
-    for (const row of rows) {
-      if (found.length >= count) return found;
-      if (wanted && !wanted.has(row.index)) continue;
-      found.push({ ...row, task });
-    }
+  for await (const row of rowsOfTask(openFile, plan.job, await table.task(task))) {
+    if (found.length >= count) break;
+    found.push({ ...row, task });
   }
   return found;
 }

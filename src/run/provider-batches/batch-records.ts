@@ -1,7 +1,7 @@
 import type { BatchRecord, BatchRecords } from "../../engines/batch-records.ts";
 import { providerBatchIdPath, providerBatchPath, taskBatchesPrefix } from "../directory/layout.ts";
 import { createOnce, readJson } from "../directory/records.ts";
-import { TaskTable } from "../plan/plan.ts";
+import { eachTask } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 
 type BatchContext = Pick<RunContext, "storage" | "plan">;
@@ -76,13 +76,8 @@ class RunBatchRecords implements BatchRecords {
 
   async #readFirstRows() {
     const { storage, plan } = this.#context;
-    const table = new TaskTable(storage, plan);
     const found: { row: number; task: number }[] = [];
-    try {
-      for await (const { task, firstRow: row } of table.all()) found.push({ row, task });
-    } finally {
-      await table.close();
-    }
+    for await (const { task, firstRow: row } of eachTask(storage, plan)) found.push({ row, task });
     found.sort((a, b) => a.row - b.row);
     return { rows: found.map(({ row }) => row), tasks: found.map(({ task }) => task) };
   }

@@ -1,7 +1,5 @@
 import type { InputRow } from "../../data/row.ts";
-import { readRows } from "../../data/slices.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
 import {
   type InferenceRequest,
   type InferenceResponse,
@@ -14,7 +12,7 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { reportPath } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
-import { type Plan, readOptionsOf, standingPlan, TaskTable } from "../plan/plan.ts";
+import { eachTask, type Plan, rowsOfTask, standingPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { readSeals } from "../seal/seals.ts";
 import type { RunSummary } from "../status/events.ts";
@@ -75,7 +73,7 @@ async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPro
   const failures = linesOf(true);
   try {
     let failure = await failures.next();
-    for await (const row of plannedRows(context, plan)) {
+    for await (const row of inputRows(context, plan)) {
       if (!failure.done && failure.value.index === row.index) {
         failure = await failures.next();
         continue;
@@ -90,18 +88,9 @@ async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPro
   }
 }
 
-async function* plannedRows(context: RunContext, plan: Plan): AsyncGenerator<InputRow> {
-  const table = new TaskTable(context.storage, plan);
-  const options = readOptionsOf(plan.job);
-  try {
-    for await (const { slices, firstRow, only } of table.all()) {
-      const wanted = only === undefined ? undefined : new Set(eachIndex(parseIndexSet(only)));
-      for await (const rows of readRows(slices, firstRow, context.openFile, options)) {
-        for (const row of rows) if (!wanted || wanted.has(row.index)) yield row;
-      }
-    }
-  } finally {
-    await table.close();
+async function* inputRows(context: RunContext, plan: Plan): AsyncGenerator<InputRow> {
+  for await (const task of eachTask(context.storage, plan)) {
+    yield* rowsOfTask(context.openFile, plan.job, task);
   }
 }
 

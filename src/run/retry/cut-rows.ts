@@ -1,6 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
-import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../directory/lines.ts";
@@ -21,12 +21,12 @@ export async function cutRows(
   { commit: own, retried = [] }: ManifestTask,
 ): Promise<number[]> {
   const first = await readJson<Commit>(storage, own.path);
-  const cut = new Set(await indexesIn(storage, first?.cutRows ?? null));
+  const cut = new Set(await indexesInFile(storage, first?.cutRows ?? null));
   for (const { commit: file, generation } of retried) {
     const commit = await readJson<Commit>(storage, file.path);
     if (!commit) throw new SluiceError("RUN_DAMAGED", "the commit is missing", { file: file.path });
     for (const index of await answeredRows(storage, commit, generation)) cut.delete(index);
-    for (const index of await indexesIn(storage, commit.cutRows)) cut.add(index);
+    for (const index of await indexesInFile(storage, commit.cutRows)) cut.add(index);
   }
   return [...cut].sort((a, b) => a - b);
 }
@@ -53,7 +53,7 @@ async function answeredRows(
   const table = new TaskTable(storage, plan);
   try {
     const { only } = await table.task(task);
-    const answered = new Set(eachIndex(parseIndexSet(only!)));
+    const answered = new Set(indexesIn(only!));
     for (const { index } of await lettersIn(storage, deadLetters?.path)) answered.delete(index);
     return answered;
   } finally {
@@ -93,10 +93,10 @@ function failedRow(line: string): FailedRow {
   return { index, id, requests };
 }
 
-async function indexesIn(storage: Storage, file: FileRecord | null): Promise<Iterable<number>> {
+async function indexesInFile(storage: Storage, file: FileRecord | null): Promise<Iterable<number>> {
   if (!file) return [];
   await assertKept(storage, file.path);
-  return eachIndex(parseIndexSet(Buffer.from(await storage.read(file.path)).toString()));
+  return indexesIn(Buffer.from(await storage.read(file.path)).toString());
 }
 
 async function assertKept(storage: Storage, path: string): Promise<void> {

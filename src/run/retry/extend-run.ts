@@ -3,7 +3,7 @@ import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { plannedOutputFiles, planOutputs } from "../output/plan-outputs.ts";
 import { plannedColumns } from "../output/planned-columns.ts";
-import { allTasks, type Plan, partDigits, storeTasks, type Task } from "../plan/plan.ts";
+import { eachTask, type Plan, partDigits, storeTasks, type Task } from "../plan/plan.ts";
 import { type FoundInput, findInput } from "../plan/scan-input.ts";
 import type { RunContext } from "../run-context.ts";
 import { type RunJobOptions, type RunResult, runJob } from "../run-job.ts";
@@ -56,8 +56,9 @@ async function appendedTasks(
   const { storage } = context;
   const { run, base, job, generation, uniqueId } = extension;
   const found = await findInput(job, inputs);
-  if (isAsPlanned(found, run)) return { tasks: [] };
-  const before = await allTasks(storage, run);
+  const { digest, modifiedDigest } = run.input;
+  if (found.digest === digest && found.modifiedDigest === modifiedDigest) return { tasks: [] };
+  const before = await Array.fromAsync(eachTask(storage, run));
   const rescanning = { job, planned: run.input, openFile: found.openFile };
   const { tasks, changed, appended } = await rescanInput(before, found, rescanning);
   const [slice] = [...changed.values()].flat();
@@ -89,10 +90,6 @@ async function appendedTasks(
       ...(await grownOutputs(context, found, extension, found.openFile)),
     },
   };
-}
-
-function isAsPlanned({ digest, modifiedDigest }: FoundInput, { input }: Plan): boolean {
-  return digest === input.digest && modifiedDigest === input.modifiedDigest;
 }
 
 /** Result files by input or by row, including those of the new files. */

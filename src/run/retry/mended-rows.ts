@@ -13,7 +13,7 @@ import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { reachOf } from "../plan/job-files.ts";
 import {
-  allTasks,
+  eachTask,
   type FileRecord,
   type Plan,
   partDigits,
@@ -66,7 +66,7 @@ async function tasksOfInput(
   const { storage, dependencies, job, onEvent } = mending;
   const { inputs } = dependencies;
   const found = await findInput(job, inputs);
-  const before = await allTasks(storage, run);
+  const before = await Array.fromAsync(eachTask(storage, run));
   const rescanning = { job, planned: run.input, openFile: found.openFile };
   const { tasks, changed, appended } = await rescanInput(before, found, rescanning);
   if (appended.length > 0) {
@@ -166,7 +166,7 @@ async function tasksOfFile(
   const [source] = job.input;
   const { maxLineBytes } = source!;
   const files = await dependencies.inputs.expand([{ path, maxLineBytes }], "/");
-  const before = await allTasks(storage, run);
+  const before = await Array.fromAsync(eachTask(storage, run));
   const fields = new Set(before.flatMap(({ slices }) => slices.map(({ id }) => id)));
   const [field] = fields;
   const places = await placesIn(files, field, failed, mending);

@@ -1,6 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { eachIndex, parseIndexSet } from "../../foundation/index-set.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../directory/lines.ts";
@@ -55,7 +55,7 @@ export async function mergeTask(
   const { task, retried, resultsHoldFailed } = source;
   const before = await deadLettersOf(storage, source.deadLetters);
   const again = await deadLettersOf(storage, retried?.commit.deadLetters ?? null);
-  const asked = new Set(retried ? eachIndex(parseIndexSet(retried.task.only!)) : []);
+  const asked = new Set(retried ? indexesIn(retried.task.only!) : []);
   const answers = retried ? readLines(storage, retried.commit.part.path) : undefined;
   const oldCounts = await readLineCounts(storage, source.lineCounts);
   const newCounts = await readLineCounts(storage, retried?.commit.lineCounts);
@@ -115,7 +115,7 @@ async function nextLines(
 
 /** Indexes of the rows that get an outcome in a task. */
 export function* plannedRows({ firstRow, rows, only }: Task): Generator<number> {
-  if (only !== undefined) yield* eachIndex(parseIndexSet(only));
+  if (only !== undefined) yield* indexesIn(only);
   else for (let index = firstRow; index < firstRow + rows; index++) yield index;
 }
 

@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { indexSetOf } from "../../foundation/index-set.ts";
 import { randomInteger } from "../../foundation/random.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPathOf } from "../directory/layout.ts";
@@ -40,7 +40,6 @@ export interface RetryPlan {
   base: Manifest;
 }
 
-/** A requested retry. */
 export interface RetryRequest {
   /** `appended`: only rows that were appended to the run's input since. */
   where: RetryWhere | "appended";
@@ -253,6 +252,6 @@ export function retryTask(
   const failed = rows.filter((row) => typeof row !== "number");
   const indexes = rows.map((row) => (typeof row === "number" ? row : row.index));
   const replaces = failed.length > 0 ? requestsOfRows(failed) : "same";
-  const only = formatIndexSet(rangesOf(indexes));
+  const only = indexSetOf(indexes);
   return { ...planned, of, task: number, only, onlyRows: rows.length, replaces };
 }

@@ -14,7 +14,6 @@ import type { Manifest } from "../seal/manifest.ts";
 export interface RemadeResults {
   /** By task: those whose rows changed; all tasks, if there are new columns. */
   parts: Record<string, FileRecord>;
-  /** The merged file, if there is one. */
   merged: FileRecord | null;
   columns?: readonly Column[];
 }

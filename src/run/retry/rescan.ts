@@ -10,7 +10,7 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import { RowHashes } from "../attempt/row-hashes.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { idFieldOf } from "../openai-batch/batch-lines.ts";
-import { allTasks, type InputSummary, type Plan, readOptionsOf, type Task } from "../plan/plan.ts";
+import { eachTask, type InputSummary, type Plan, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { FoundInput } from "../plan/scan-input.ts";
 
 /** The present input of a run, beside its planned tasks. */
@@ -214,7 +214,11 @@ export async function assertUnchanged(
   const { input } = run;
   if (found.digest === input.digest && found.modifiedDigest === input.modifiedDigest) return;
   const rescanning = { job, planned: input, openFile };
-  const { changed, appended } = await rescanInput(await allTasks(storage, run), found, rescanning);
+  const { changed, appended } = await rescanInput(
+    await Array.fromAsync(eachTask(storage, run)),
+    found,
+    rescanning,
+  );
   const [slice] = [...[...changed.values()].flat(), ...appended.flatMap(({ slices }) => slices)];
   if (!slice) return;
   throw changedInput(changed.size > 0 ? "its content changed" : "rows were appended", {

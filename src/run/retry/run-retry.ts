@@ -1,13 +1,14 @@
-import { SluiceError } from "../../foundation/errors.ts";
+import { wordedError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { pricesOf } from "../bill/costs.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
-import { type RunDependencies, runContext } from "../dependencies.ts";
+import type { RunDependencies } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { readPlan } from "../plan/plan.ts";
-import { carryOut, type RunJobOptions, type RunResult, withSharedLimits } from "../run-job.ts";
+import { runContext } from "../run-context.ts";
+import { type CallOptions, carryOut, type RunResult, withSharedLimits } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { publishNewestSeal } from "../seal/publish-seal.ts";
 import { openRetry } from "./abandon-retry.ts";
@@ -22,9 +23,7 @@ import {
 } from "./plan-retry.ts";
 import { sealRetry } from "./seal-retry.ts";
 
-type CarryOutOptions = Pick<RunJobOptions, "backendOf" | "preparation" | "onEvent" | "signal">;
-
-export interface RunRetryOptions extends CarryOutOptions {
+export interface RunRetryOptions extends CallOptions {
   where: RetryWhere;
   /** Reads the rows again: from the input, or from a file of mended rows, by its absolute path. */
   reread?: RetryRequest["reread"];
@@ -45,11 +44,10 @@ export async function runRetry(
   options: RunRetryOptions,
 ): Promise<RunResult | undefined> {
   const storage = runStorage(dependencies.openStorage(location.directory));
-  const { backendOf, preparation } = options;
   const { job } = await retriedJob(storage, async (stored) => {
     const changed = await options.change(stored);
     // Once planned, a retry keeps its model until it is finished.
-    await backendOf(changed).check(changed, preparation);
+    await options.backendOf(changed).check(changed, options);
     return changed;
   });
   const { where, reread } = options;
@@ -67,7 +65,7 @@ export async function runRetry(
 export async function resumeRetry(
   location: RunLocation,
   dependencies: RunDependencies,
-  options: CarryOutOptions & Partial<Pick<RunRetryOptions, "change">>,
+  options: CallOptions & Partial<Pick<RunRetryOptions, "change">>,
 ): Promise<RunResult | undefined> {
   const storage = runStorage(dependencies.openStorage(location.directory));
   const begun = await openRetry(storage, await readPlan(storage));
@@ -83,7 +81,7 @@ export async function runGeneration(
   location: RunLocation,
   dependencies: RunDependencies,
   request: RetryRequest,
-  options: CarryOutOptions,
+  options: CallOptions,
   findTasks?: FindTasks,
 ): Promise<RunResult | undefined> {
   const { clock, random, processes, openStorage, trace } = dependencies;
@@ -128,9 +126,7 @@ function withHint(
   if (error?.code !== "INPUT_CHANGED" || reread || where === "appended") return result;
   const { message, place, cause } = error;
   const hint = `if rows that failed were mended there: sluice retry ${directory} --reread`;
-  const hinted = new SluiceError("INPUT_CHANGED", "", { ...place, cause, hint });
-  hinted.message = message;
-  return { ...result, error: hinted };
+  return { ...result, error: wordedError("INPUT_CHANGED", message, { ...place, cause, hint }) };
 }
 
 /** Rows of the run once the retry is sealed. */

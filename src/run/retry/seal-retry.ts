@@ -16,6 +16,7 @@ import { HashedFile } from "../output/hashed-file.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import {
+  eachTask,
   type FileRecord,
   fileRecord,
   type Plan,
@@ -110,13 +111,8 @@ async function mergeRetry(
 
 async function retriedTasks({ storage, plan }: RunContext): Promise<Map<number, Retried>> {
   const retried = new Map<number, Retried>();
-  const table = new TaskTable(storage, plan);
-  try {
-    for await (const task of table.all()) {
-      retried.set(task.of!, { task, commit: await readCommit(storage, plan, task.task) });
-    }
-  } finally {
-    await table.close();
+  for await (const task of eachTask(storage, plan)) {
+    retried.set(task.of!, { task, commit: await readCommit(storage, plan, task.task) });
   }
   return retried;
 }
@@ -177,11 +173,10 @@ async function mergeIntoFile(
   const paths = retryPaths(plan.generation, worker);
   const results = mergedLines(storage, outside, base);
   const sink = await HashedFile.open(storage, paths.merged);
-  const table = new TaskTable(storage, run);
   const merge: Merge = { tasks: {}, merged: null };
   const holds = resultsHoldFailed(run.job);
   try {
-    for await (const task of table.all()) {
+    for await (const task of eachTask(storage, run)) {
       const changed = retried.get(task.task);
       const entry = base.tasks[task.task];
       if (!entry) {
@@ -205,7 +200,6 @@ async function mergeIntoFile(
     }
   } finally {
     await results.return(undefined);
-    await table.close();
   }
   return { ...merge, merged: await sink.close() };
 }

@@ -1,6 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { indexSetOf } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { commitPath, commitPrefix, type Generation, taskOfCommit } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
@@ -24,7 +24,7 @@ export function openTasks({ tasks }: Plan, committed: ReadonlySet<number>): numb
 
 /** The same as an index set; empty if all are committed. */
 export function openTaskSet(plan: Plan, committed: ReadonlySet<number>): string {
-  return formatIndexSet(rangesOf(openTasks(plan, committed)));
+  return indexSetOf(openTasks(plan, committed));
 }
 
 /** @throws SluiceError `RUN_OPEN`, naming the tasks that are not committed. */
@@ -94,4 +94,38 @@ export async function* readStoredCommits(
     if (pending.length >= readsAtOnce) yield await pending.shift()!;
   }
   for (const commit of pending) yield await commit;
+}
+
+/** Counts the failed rows of a run as its commits come in, whoever makes them. */
+export class FailedRows {
+  readonly #storage: Storage;
+  readonly #generation: Generation;
+  readonly #counted = new Set<number>();
+  readonly #onCommit: (commit: Commit) => void;
+
+  /** @param onCommit told of each commit that is counted. */
+  constructor(
+    storage: Storage,
+    generation: Generation,
+    onCommit: (commit: Commit) => void = () => {},
+  ) {
+    this.#storage = storage;
+    this.#generation = generation;
+    this.#onCommit = onCommit;
+  }
+
+  /** Failed rows in commits that are new since the last call; without tasks of `except`. */
+  async fresh(except: ReadonlySet<number> = new Set()): Promise<number> {
+    const fresh: number[] = [];
+    for (const task of await committedTasks(this.#storage, this.#generation)) {
+      if (!this.#counted.has(task) && !except.has(task)) fresh.push(task);
+    }
+    let failed = 0;
+    for await (const commit of readCommits(this.#storage, this.#generation, fresh)) {
+      failed += commit.rows.failed;
+      this.#counted.add(commit.task);
+      this.#onCommit(commit);
+    }
+    return failed;
+  }
 }

@@ -26,7 +26,7 @@ import {
   publishResults,
 } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
-import { type FileRecord, fileRecord, storeFile, type Task, TaskTable } from "../plan/plan.ts";
+import { eachTask, type FileRecord, fileRecord, storeFile, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
@@ -191,7 +191,7 @@ async function gather(context: RunContext): Promise<Gathered> {
     plan,
     eachIndex([{ first: 0, last: plan.tasks.count - 1 }]),
   );
-  for await (const task of plannedTasks(context)) {
+  for await (const task of eachTask(storage, plan)) {
     const stored: StoredCommit = (await commits.next()).value;
     const { commit } = stored;
     assertBalanced(commit, task);
@@ -227,15 +227,6 @@ async function publishedParts({ storage, plan }: RunContext): Promise<Map<string
   if (!isLines || !isParts || storage.createsOnce === false) return parts;
   for await (const { path, bytes } of storage.list(partPrefix)) parts.set(path, bytes);
   return parts;
-}
-
-async function* plannedTasks({ storage, plan }: RunContext): AsyncGenerator<Task> {
-  const table = new TaskTable(storage, plan);
-  try {
-    yield* table.all();
-  } finally {
-    await table.close();
-  }
 }
 
 function assertBalanced({ rows }: Commit, { task, rows: all, onlyRows = all }: Task): void {

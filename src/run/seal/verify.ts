@@ -31,6 +31,7 @@ import {
   type Plan,
   type PlannedOutputs,
   partDigits,
+  plannedRows,
   standingPlan,
   type Task,
 } from "../plan/plan.ts";
@@ -288,8 +289,9 @@ class Verifier {
     this.#compare("tasks", manifest.tasks.length, plan.tasks.count, "the plan");
     try {
       for await (const line of readLines(this.#storage, plan.tasks.file.path)) {
-        const { task, rows, onlyRows } = JSON.parse(line) as Task;
-        this.#compare(`rows of task ${task}`, manifest.tasks[task]?.rows, onlyRows ?? rows, "plan");
+        const task = JSON.parse(line) as Task;
+        const sealed = manifest.tasks[task.task]?.rows;
+        this.#compare(`rows of task ${task.task}`, sealed, plannedRows(task), "plan");
       }
     } catch {
       // That file was already reported.

@@ -1,5 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
+import { jsonIn } from "../../foundation/json.ts";
 import { GrowingLines } from "../directory/growing-lines.ts";
 import { eventLogPath, eventPrefix } from "../directory/layout.ts";
 import type { Plan } from "../plan/plan.ts";
@@ -120,9 +121,5 @@ class WriterReader {
 
 /** An event of a line; undefined for a damaged one. */
 export function parsedEvent(line: string): RunEvent | undefined {
-  try {
-    return JSON.parse(line) as RunEvent;
-  } catch {
-    return undefined;
-  }
+  return jsonIn(line) as RunEvent | undefined;
 }

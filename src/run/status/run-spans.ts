@@ -1,5 +1,5 @@
 import type { Span, Telemetry, TraceContext } from "../../foundation/telemetry.ts";
-import { attemptSpanId, type RunTraceContext } from "../run-context.ts";
+import { attemptSpanId, type RunTraceContext } from "../execute/request-traces.ts";
 import type { RunResult } from "../run-job.ts";
 import type { RunEvent, TaskOutcome } from "./events.ts";
 

@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { eachIndex, type IndexRange, parseIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { eachIndex, type IndexRange, indexesIn, rangesOf } from "../../foundation/index-set.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { parseShare, shareOf } from "../../foundation/shares.ts";
 import { openBudget } from "../bill/budget.ts";
@@ -12,13 +12,12 @@ import { watchCancel } from "../coordinate/coordinator.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../dispatch/dispatch.ts";
 import { heldTasks } from "../dispatch/dispatcher-of.ts";
-import { FailedRows } from "../dispatch/failed-rows.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { type Plan, TaskTable } from "../plan/plan.ts";
+import { type Plan, plannedRows, TaskTable } from "../plan/plan.ts";
 import { assertBegunSo } from "../plan/probe.ts";
 import { finishReplacement } from "../plan/replace-run.ts";
 import { areFailuresAllowed, failedRowsAllowed } from "../run-job.ts";
-import { committedTasks } from "../seal/commits.ts";
+import { committedTasks, FailedRows } from "../seal/commits.ts";
 import { sealIfComplete } from "../seal/seal-as-leader.ts";
 import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
@@ -80,7 +79,9 @@ export async function joinRun(
   const id = sortableId(clock, dependencies.random);
   const { processes } = dependencies;
   const claims = new Claims({ storage, clock, processes, of: plan, owner: id });
-  const events = await openEvents(serving, storage, id, options);
+  // Each joining worker writes its events to its own file.
+  const sink = { storage, clock, logger: options.logger, writer: id, onEvent: options.onEvent };
+  const events = await EventStream.open(sink);
   const { add: onEvent } = events;
   const stop = new AbortController();
   const cancel = () => stop.abort(new SluiceError("RUN_CANCELED"));
@@ -111,16 +112,6 @@ export async function joinRun(
     budget?.close();
     await events.close();
   }
-}
-
-/** Each joining worker writes its events to its own file. */
-function openEvents(
-  { dependencies: { clock } }: Omit<RunWorkerOptions, "channel">,
-  storage: Storage,
-  writer: string,
-  { onEvent, logger }: JoinOptions,
-): Promise<EventStream> {
-  return EventStream.open({ storage, clock, logger, writer, onEvent });
 }
 
 interface JoinedRun {
@@ -228,8 +219,7 @@ class RowCounts {
 
   async read(tasks: readonly number[]): Promise<void> {
     for (const task of tasks) {
-      const { rows, onlyRows } = await this.#table.task(task);
-      this.#rows.set(task, onlyRows ?? rows);
+      this.#rows.set(task, plannedRows(await this.#table.task(task)));
     }
   }
 
@@ -267,8 +257,7 @@ async function ownTasks(storage: Storage, plan: Plan, own: readonly number[]): P
   const counts = { tasks: own.length, rows: 0, resumedTasks: 0, resumedRows: 0 };
   try {
     for (const task of own) {
-      const { rows: all, onlyRows } = await table.task(task);
-      const rows = onlyRows ?? all;
+      const rows = plannedRows(await table.task(task));
       counts.rows += rows;
       if (committed.has(task)) counts.resumedTasks++;
       if (committed.has(task)) counts.resumedRows += rows;
@@ -304,7 +293,7 @@ function* tasksOf({ tasks, share }: JoinedTasks, plan: Plan): Generator<number> 
     if (own && own.last >= own.first) yield* eachIndex([own]);
     return;
   }
-  for (const task of eachIndex(parseIndexSet(tasks))) {
+  for (const task of indexesIn(tasks)) {
     if (task >= plan.tasks.count) {
       throw new SluiceError("USAGE", `--tasks names task ${task}; there are ${plan.tasks.count}`);
     }

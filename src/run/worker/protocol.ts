@@ -12,7 +12,6 @@ import type { TaskCounts, TaskOutcome } from "../status/events.ts";
  */
 export const protocolVersion = 1;
 
-/** Messages to a worker. */
 export type ToWorker =
   /** The first message to a worker without a run; never sent later. */
   | {

@@ -14,7 +14,7 @@ import { Executor } from "../execute/executor.ts";
 import type { RequestTraces } from "../execute/request-traces.ts";
 import { RowReach } from "../execute/row-reach.ts";
 import type { KeptPrompts } from "../kept/kept-prompts.ts";
-import { TaskTable } from "../plan/plan.ts";
+import { plannedRows, TaskTable } from "../plan/plan.ts";
 import { inPrefixOrder } from "../plan/prefix-order.ts";
 import type { RunContext } from "../run-context.ts";
 import type { TaskOutcome } from "../status/events.ts";
@@ -193,13 +193,12 @@ export class Worker {
       if (open.error) return await attempt.close();
       if (this.#isStopping) return;
       if (open.isCanceled) return this.#abandon(task, open, "canceled");
-      const { onlyRows, rows } = planned;
       const { id, resumed } = attempt;
       this.#send({
         type: "task-start",
         task,
         attempt: id,
-        rows: onlyRows ?? rows,
+        rows: plannedRows(planned),
         resumed,
         resumedUsage: attempt.usage,
       });

@@ -1,28 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { renderFleet, workerProfileFor } from "../../../src/backends/code-engine/render.ts";
 import { stateOf } from "../../../src/backends/code-engine/states.ts";
-import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
+import type { JobInput } from "../../../src/run/job/schema.ts";
+import { refusedKeys, smallJob, workOf } from "../small-job.ts";
 
 const given: JobInput = {
-  input: "s3://bucket/in.jsonl",
-  model: { engine: "fake" },
-  prompt: "p",
-  output: { path: "s3://bucket/out" },
+  ...smallJob,
   backend: "code-engine",
-  workers: { max: 2 },
   codeEngine: { image: "icr.example/sluice:1", stateStore: "tasks", subnetPool: "pool" },
 };
 
 const render = (more: Partial<JobInput> = {}, work = {}) =>
-  renderFleet({
-    job: jobSchema.parse({ ...given, ...more }),
-    location: "s3://bucket/out",
-    generation: 1,
-    takers: 2,
-    shares: [0, 1],
-    program: ["sluice"],
-    ...work,
-  });
+  renderFleet(workOf({ ...given, ...more }, work));
 
 describe("renderFleet", () => {
   it("is a command a worker, and this command line", () => {
@@ -95,8 +84,7 @@ describe("renderFleet", () => {
   });
 
   it("refuses a job without what a fleet needs", () => {
-    const problems = (more: object) =>
-      jobSchema.safeParse({ ...given, ...more }).error?.issues.map(({ path }) => path.join("."));
+    const problems = (more: object) => refusedKeys({ ...given, ...more });
     expect(problems({ codeEngine: undefined })).toEqual(["codeEngine"]);
     expect(problems({ codeEngine: { image: "i", stateStore: "s" } })).toEqual([
       "codeEngine.subnetPool",

@@ -4,33 +4,21 @@ import type { BackendContext } from "../../../src/backends/context.ts";
 import { openKubernetes } from "../../../src/backends/kubernetes/open.ts";
 import { renderIndexedJob } from "../../../src/backends/kubernetes/render.ts";
 import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
+import { refusedKeys, smallJob, workOf } from "../small-job.ts";
 
 const golden = (name: string) =>
   readFileSync(new URL(`../../golden/kubernetes/${name}.yaml`, import.meta.url), "utf8");
 
 const given: JobInput = {
-  input: "s3://bucket/in.jsonl",
-  model: { engine: "fake" },
-  prompt: "p",
-  output: { path: "s3://bucket/out" },
+  ...smallJob,
   backend: "kubernetes",
-  workers: { max: 2 },
   kubernetes: { image: "registry.example/sluice:1" },
 };
 
 const render = (more: Partial<JobInput> = {}, work = {}) =>
-  renderIndexedJob({
-    job: jobSchema.parse({ ...given, ...more }),
-    location: "s3://bucket/out",
-    generation: 1,
-    takers: 2,
-    shares: [0, 1],
-    program: ["sluice"],
-    ...work,
-  });
+  renderIndexedJob(workOf({ ...given, ...more }, work));
 
-const problems = (more: object) =>
-  jobSchema.safeParse({ ...given, ...more }).error?.issues.map(({ path }) => path.join("."));
+const problems = (more: object) => refusedKeys({ ...given, ...more });
 
 describe("renderIndexedJob", () => {
   it("is this text for a small job", async () => {

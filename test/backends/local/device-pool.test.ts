@@ -185,7 +185,7 @@ describe("a run on a machine with three GPUs", () => {
     const { summary } = await runJob(job, dependencies, {
       backendOf: () => gpuBackend(poolOf(), started, opened),
       ...{ overwrite: false, fork: false },
-      preparation: nothingPrepared,
+      ...nothingPrepared,
       onEvent() {},
       signal: new AbortController().signal,
     });

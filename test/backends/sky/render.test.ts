@@ -11,34 +11,15 @@ import { renderSkyMachine, renderSkyTask } from "../../../src/backends/sky/rende
 import { parseWorkers } from "../../../src/backends/sky/states.ts";
 import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
 import { scratchFolder } from "../../run/whole-run.ts";
+import { refusedKeys, smallJob, workOf } from "../small-job.ts";
 
-const given: JobInput = {
-  input: "s3://bucket/in.jsonl",
-  model: { engine: "fake" },
-  prompt: "p",
-  output: { path: "s3://bucket/out" },
-  backend: "sky",
-  workers: { max: 2 },
-};
+const given: JobInput = { ...smallJob, backend: "sky" };
 const software = { packageFolder: "/pkg", nodePackage: "node-of-pip==1" };
 
 const render = (more: Partial<JobInput> = {}, work = {}, offers: Offer[] = []) =>
-  renderSkyTask(
-    {
-      job: jobSchema.parse({ ...given, ...more }),
-      location: "s3://bucket/out",
-      generation: 1,
-      takers: 2,
-      shares: [0, 1],
-      program: ["sluice"],
-      ...work,
-    },
-    software,
-    offers,
-  );
+  renderSkyTask(workOf({ ...given, ...more }, work), software, offers);
 
-const problems = (more: object) =>
-  jobSchema.safeParse({ ...given, ...more }).error?.issues.map(({ path }) => path.join("."));
+const problems = (more: object) => refusedKeys({ ...given, ...more });
 
 describe("renderSkyTask", () => {
   it("is this text for a small job, to which Sluice is sent", async () => {

@@ -1,15 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { findList, fromList } from "../../../src/data/formats/json-list.ts";
-import type { RandomReader } from "../../../src/data/storage/storage.ts";
-
-const readerOf = (text: string): RandomReader => {
-  const bytes = Buffer.from(text);
-  return {
-    bytes: bytes.length,
-    read: async (offset, length) => bytes.subarray(offset, offset + length),
-    close: async () => {},
-  };
-};
+import { readerOf } from "./reading.ts";
 
 /** What lies from the list on, with every size of chunks. */
 async function listOf(text: string, path: string): Promise<string> {

@@ -1,15 +1,11 @@
 import type { RowFormat } from "../../../src/data/formats/row-format.ts";
 import type { InputRow, Slice } from "../../../src/data/row.ts";
+import { bytesReader } from "../../../src/data/storage/bytes-reader.ts";
 import type { RandomReader } from "../../../src/data/storage/storage.ts";
 
 /** A reader of bytes in memory. */
 export function readerOf(content: string | Uint8Array): RandomReader {
-  const bytes = Buffer.from(content as string);
-  return {
-    bytes: bytes.length,
-    read: async (offset, length) => bytes.subarray(offset, offset + length),
-    close: async () => {},
-  };
+  return bytesReader(Buffer.from(content as string));
 }
 
 export interface Cut {

@@ -3,6 +3,7 @@ import { stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { OpenFile } from "../../../src/data/open-files.ts";
+import { bytesReader } from "../../../src/data/storage/bytes-reader.ts";
 import { hasSameContent } from "../../../src/data/transfer/same-content.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { temporaryFolder } from "../../engines/models/context.ts";
@@ -24,11 +25,8 @@ function tagOfParts(data: Buffer, partBytes: number): string {
 const noReading: OpenFile = () => Promise.reject(new Error("it was read"));
 const reading =
   (data: Uint8Array): OpenFile =>
-  async () => ({
-    bytes: data.length,
-    read: async (offset, length) => data.subarray(offset, offset + length),
-    close: async () => {},
-  });
+  async () =>
+    bytesReader(data);
 
 async function local(data: Uint8Array): Promise<string> {
   const path = join(await temporaryFolder(), "file");

@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openCommand } from "../../../src/engines/command/engine.ts";
-import { type Clock, sleep, systemClock } from "../../../src/foundation/clock.ts";
+import { type Clock, systemClock } from "../../../src/foundation/clock.ts";
 import type { SluiceError } from "../../../src/foundation/errors.ts";
+import { isAlive, untilGone } from "../../live-processes.ts";
 import { rejectionOf } from "../engine-context.ts";
 import {
   answerTo,
@@ -110,19 +111,6 @@ describe("openCommand", () => {
       ]);
     }));
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
-
-/** Waits until no process has one of these numbers; what never ends runs into the test's limit. */
-async function untilGone(pids: readonly number[]): Promise<void> {
-  while (pids.some(isAlive)) await sleep(systemClock, 10);
-}
 
 describe("openCommand, where the program dies", () => {
   it("rejects only what was in flight, and starts it again", () =>

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { entryCommand } from "../../../src/entry.ts";
+import { isAlive, untilGone } from "../../live-processes.ts";
 
 const holder = fileURLToPath(new URL("./host-holder.ts", import.meta.url));
 
@@ -16,24 +17,12 @@ async function startHolder(...prompt: string[]) {
   return { child, hostPid: Number(line.toString()) };
 }
 
-const isAlive = (pid: number) => {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-};
-
-async function untilGone(pid: number): Promise<void> {
-  while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 10));
-}
-
 describe("engine host", () => {
   it("leaves when its worker is killed", async () => {
     const { child, hostPid } = await startHolder();
     expect(isAlive(hostPid)).toBe(true);
     child.kill("SIGKILL");
-    await untilGone(hostPid);
+    await untilGone([hostPid]);
   });
 
   it("leaves when its worker is killed, also out of code that never pauses", async () => {
@@ -44,7 +33,7 @@ describe("engine host", () => {
     // Half a second of the processor's time: it spins.
     while (processorTicks() < before + 50) await new Promise((resolve) => setTimeout(resolve, 50));
     child.kill("SIGKILL");
-    await untilGone(hostPid);
+    await untilGone([hostPid]);
   });
 
   it("ignores the signals that a whole process group gets", async () => {
@@ -53,7 +42,7 @@ describe("engine host", () => {
     const [line] = (await once(child.stdout!, "data")) as [Buffer];
     expect(line.toString().trim()).toBe("0: still here");
     child.kill("SIGKILL");
-    await untilGone(hostPid);
+    await untilGone([hostPid]);
   });
 
   it("is found beside the sources", () => {

@@ -2,12 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { ReceivedRequest, ServerBehaviour } from "../../../src/testing/fake-server.ts";
 import { chatRequest, rejectionOf } from "../engine-context.ts";
-import { never, openOver, serve } from "./openai-engine.ts";
-
-const asks = (count: number) => Array.from({ length: count }, (_, index) => chatRequest(index));
-const status = (code: number, body = "no"): ServerBehaviour => ({
-  ...{ kind: "status", status: code, body },
-});
+import { asks, never, openOver, serve, status } from "./openai-engine.ts";
 
 function answersOf(engine: ReturnType<typeof openOver>, requests: InferenceRequest[]) {
   return Promise.all(requests.map((request) => engine.infer(request, never)));

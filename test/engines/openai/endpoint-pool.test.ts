@@ -9,15 +9,10 @@ import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { textHash } from "../../../src/foundation/hashing.ts";
 import { contentText, type InferenceRequest } from "../../../src/foundation/inference.ts";
-import type { ReceivedRequest, ServerBehaviour } from "../../../src/testing/fake-server.ts";
+import type { ReceivedRequest } from "../../../src/testing/fake-server.ts";
 import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
-import { keptLog, never, openOver, serve } from "./openai-engine.ts";
-
-const asks = (count: number) => Array.from({ length: count }, (_, index) => chatRequest(index));
-const status = (code: number, body = "no"): ServerBehaviour => ({
-  ...{ kind: "status", status: code, body },
-});
+import { asks, keptLog, never, openOver, serve, status } from "./openai-engine.ts";
 
 async function answersOf(engine: ReturnType<typeof openOver>, requests: InferenceRequest[]) {
   const responses = await Promise.all(requests.map((request) => engine.infer(request, never)));

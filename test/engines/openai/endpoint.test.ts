@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { ServerBehaviour } from "../../../src/testing/fake-server.ts";
 import { chatRequest } from "../engine-context.ts";
-import { keptLog, never, openOver, serve } from "./openai-engine.ts";
+import { asks, keptLog, never, openOver, serve } from "./openai-engine.ts";
 
-const asks = (count: number) => Array.from({ length: count }, (_, index) => chatRequest(index));
 const tooMany: ServerBehaviour = { kind: "status", status: 429 };
 
 describe("an endpoint that has enough for a moment", () => {

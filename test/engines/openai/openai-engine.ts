@@ -6,9 +6,10 @@ import type { OpenaiModelOptions } from "../../../src/engines/openai/options.ts"
 import {
   type FakeServer,
   type FakeServerOptions,
+  type ServerBehaviour,
   startFakeServer,
 } from "../../../src/testing/fake-server.ts";
-import { engineContext } from "../engine-context.ts";
+import { chatRequest, engineContext } from "../engine-context.ts";
 
 /** A signal that is never aborted. */
 export const never = new AbortController().signal;
@@ -35,6 +36,15 @@ export function openOver(
   onTestFinished(() => engine.close());
   return engine;
 }
+
+/** So many different requests. */
+export const asks = (count: number) =>
+  Array.from({ length: count }, (_, index) => chatRequest(index));
+
+/** A reply with a status and a text. */
+export const status = (code: number, body = "no"): ServerBehaviour => ({
+  ...{ kind: "status", status: code, body },
+});
 
 /** A logger that keeps what it is told. */
 export function keptLog() {

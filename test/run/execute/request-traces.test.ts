@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { limits } from "../../../src/foundation/limits.ts";
 import { isSampled } from "../../../src/foundation/telemetry.ts";
-import { RequestTraces } from "../../../src/run/execute/request-traces.ts";
-import { attemptSpanId } from "../../../src/run/run-context.ts";
+import { attemptSpanId, RequestTraces } from "../../../src/run/execute/request-traces.ts";
 import { handClock } from "../../hand-clock.ts";
 
 const trace = "0af7651916cd43dd8448eb211c80319c";

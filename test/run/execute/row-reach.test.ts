@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { eachIndex, parseIndexSet } from "../../../src/foundation/index-set.ts";
+import { indexesIn } from "../../../src/foundation/index-set.ts";
 import {
   maxAnnouncedRanges,
   maxAnnouncedRows,
@@ -13,7 +13,7 @@ function reaching(suspects: number[] = []) {
   const reach = new RowReach(suspects, (text, isAll) => {
     said.push(isAll ? `all ${text}` : text);
     if (isAll) known = new Set();
-    for (const index of text === "" ? [] : eachIndex(parseIndexSet(text))) known.add(index);
+    for (const index of text === "" ? [] : indexesIn(text)) known.add(index);
   });
   /** Lets rows pass; each must be known by then. */
   const pass = (...indexes: number[]) => {
@@ -33,9 +33,7 @@ describe("RowReach", () => {
     pass(...upTo(10_000));
     expect(said.slice(0, 4)).toEqual(["0", "1-2", "3-6", "7-14"]);
     expect(said.length).toBeLessThan(60);
-    expect(Math.max(...said.map((text) => [...eachIndex(parseIndexSet(text))].length))).toBe(
-      maxAnnouncedRows,
-    );
+    expect(Math.max(...said.map((text) => [...indexesIn(text)].length))).toBe(maxAnnouncedRows);
   });
 
   it("announces rows in whatever order they are asked, and none beside them", () => {

@@ -70,7 +70,7 @@ describe("differingAnswers", () => {
       model: Object.assign({}, job.model, { repack: "off", hedge: { maxShare: 0.1 } }),
     };
     expect(differingAnswers(stored, job)).toEqual([]);
-    expect(await changedJob(stored, {}, [])).toEqual(job);
+    expect(await changedJob(stored, [])).toEqual(job);
   });
 
   it("does not mind how a job was written", async () => {

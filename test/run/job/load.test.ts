@@ -68,8 +68,7 @@ describe("loadJob", () => {
       output: "y.jsonl",
       seed: "7",
     };
-    const { job, file } = await load(undefined, { flags });
-    expect(file).toBeUndefined();
+    const { job } = await load(undefined, { flags });
     expect(job).toMatchObject({
       input: [{ path: join(folder, "a") }, { path: join(folder, "b") }],
       model: { engine: "fake" },

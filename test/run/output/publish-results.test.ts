@@ -1,13 +1,12 @@
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { SluiceError } from "../../../src/foundation/errors.ts";
 import { cleanRun } from "../../../src/run/clean.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { readManifest } from "../../../src/run/seal/seals.ts";
 import { resultChunks } from "../../../src/run/status/results.ts";
 import { type MemoryRuns, memoryRuns, willing } from "../memory-runs.ts";
 import { pathsOf } from "../run-fixture.ts";
-import { responseOf, scriptedEngine } from "../scripted-engine.ts";
+import { refusing } from "../scripted-engine.ts";
 
 /** Rows of which those behind the first task have a column more. */
 const rows = [
@@ -19,11 +18,6 @@ const rows = [
 const shard = { rows: 2 };
 
 /** Refuses some rows. */
-const refusing = (...refused: number[]) =>
-  scriptedEngine(2, ({ index }) =>
-    refused.includes(index) ? new SluiceError("REQUEST_REFUSED") : responseOf(`answer ${index}`),
-  );
-
 const runsOf = (output: Partial<NonNullable<JobInput["output"]>>) =>
   memoryRuns(rows, { shard, output: { path: "/runs/out", ...(output as object) } });
 
@@ -148,9 +142,9 @@ describe("a retry of results in another format", () => {
   for (const path of ["/runs/out", "/runs/results.csv"]) {
     it(`puts answers into ${path}, again after a cleaning`, async () => {
       const runs = runsOf(path === "/runs/out" ? { format: "csv" } : { path });
-      await runs.run(refusing(0, 2, 3));
+      await runs.run(refusing([0, 2, 3]));
       await cleanRun(runs.dependenciesOf(), runs.location(), false);
-      await runs.retry(refusing(2));
+      await runs.retry(refusing([2]));
       expect(await linesShown(runs)).toEqual([answered[0], answered[1], answered[3]]);
       await cleanRun(runs.dependenciesOf(), runs.location(), false);
       expect(await runs.damages()).toEqual([]);
@@ -170,7 +164,7 @@ describe("a retry of results in another format", () => {
 
   it("leaves parts of other tasks alone where it brings no column", async () => {
     const runs = runsOf({ format: "csv" });
-    await runs.run(refusing(3));
+    await runs.run(refusing([3]));
     const store = runs.store("/runs/out");
     const before = await readManifest(store);
     await runs.retry();

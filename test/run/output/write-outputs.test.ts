@@ -1,12 +1,11 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { SluiceError } from "../../../src/foundation/errors.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { verifyRun } from "../../../src/run/seal/verify.ts";
 import { type MemoryRuns, memoryRuns, willing } from "../memory-runs.ts";
 import { errorOf, pathsOf } from "../run-fixture.ts";
-import { responseOf, scriptedEngine } from "../scripted-engine.ts";
+import { refusing } from "../scripted-engine.ts";
 
 const rowsIn = (name: string, count: number) =>
   Array.from({ length: count }, (_, at) => `{"id":"${name}${at}","text":"${name} ${at}"}`);
@@ -45,11 +44,6 @@ async function damagesOf(runs: MemoryRuns): Promise<string[]> {
   return damages.map(({ file, problem }) => `${file}: ${problem}`);
 }
 
-const refusing = (...refused: number[]) =>
-  scriptedEngine(2, ({ index }) =>
-    refused.includes(index) ? new SluiceError("REQUEST_REFUSED") : responseOf(`answer ${index}`),
-  );
-
 const resultsIn = async (runs: MemoryRuns, location: string) =>
   (await pathsOf(runs.store(location), "")).filter(
     (path) => !/^_(sluice|SUCCESS|manifest|dead)|\.sluice\//.test(path),
@@ -58,7 +52,7 @@ const resultsIn = async (runs: MemoryRuns, location: string) =>
 describe("files by input", () => {
   it("hold the results of their input each, also where there is none", async () => {
     const runs = runsOf({ path: "/runs/out", perInputFile: true }, "*.jsonl");
-    await runs.run(refusing(1));
+    await runs.run(refusing([1]));
     expect(await resultsIn(runs, "/runs/out")).toEqual(["a.jsonl", "b.jsonl", "d.jsonl"]);
     expect(await textAt(runs, "/runs/out", "a.jsonl")).toBe(
       '{"id":"a0","text":"a 0","answer":"answer 0"}\n{"id":"a2","text":"a 2","answer":"answer 2"}\n',
@@ -127,7 +121,7 @@ describe("files by input", () => {
 describe("files by row", () => {
   it("are named by index or id, each with its row alone", async () => {
     const runs = runsOf({ path: "/runs/many/{stem}/{index}.json" });
-    await runs.run(refusing(1));
+    await runs.run(refusing([1]));
     expect(await resultsIn(runs, "/runs/many")).toEqual([
       "a/0.json",
       "a/2.json",
@@ -142,7 +136,7 @@ describe("files by row", () => {
     expect(await damagesOf(runs)).toEqual([]);
     const again = await errorOf(runs.run(willing(), runs.job({ prompt: "Other" })));
     expect(again.code).toBe("RUN_DIFFERS");
-    await runs.run(refusing(0), runs.job({ prompt: "Other" }), { overwrite: true });
+    await runs.run(refusing([0]), runs.job({ prompt: "Other" }), { overwrite: true });
     expect(await resultsIn(runs, "/runs/many")).not.toContain("a/0.json");
   });
 

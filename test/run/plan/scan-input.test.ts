@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
-import { eachIndex, parseIndexSet } from "../../../src/foundation/index-set.ts";
+import { indexesIn } from "../../../src/foundation/index-set.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
@@ -113,7 +113,7 @@ describe("a plan's tasks", () => {
     expect(first.plan.tasks.file.sha256).toBe(second.plan.tasks.file.sha256);
     const chosen: number[] = [];
     for (let number = 0; number < first.plan.tasks.count; number++) {
-      chosen.push(...eachIndex(parseIndexSet((await first.task(number)).only!)));
+      chosen.push(...indexesIn((await first.task(number)).only!));
     }
     expect(chosen).toHaveLength(5);
     expect(first.plan.rows).toBe(5);

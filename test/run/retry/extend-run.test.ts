@@ -7,12 +7,7 @@ import type { JobInput } from "../../../src/run/job/schema.ts";
 import { readManifest } from "../../../src/run/seal/seals.ts";
 import { type MemoryRuns, memoryRuns, willing } from "../memory-runs.ts";
 import { errorOf, pathsOf, rowsOf } from "../run-fixture.ts";
-import { responseOf, scriptedEngine } from "../scripted-engine.ts";
-
-const refusing = (...rows: number[]) =>
-  scriptedEngine(2, ({ index }) =>
-    rows.includes(index) ? new SluiceError("REQUEST_REFUSED") : responseOf(`answer ${index}`),
-  );
+import { refusing, responseOf, scriptedEngine } from "../scripted-engine.ts";
 
 const row = (id: number) => JSON.stringify({ id, text: `row ${id}` });
 const append = (runs: MemoryRuns, text: string) => appendFileSync(runs.input, text);
@@ -45,7 +40,7 @@ async function published(runs: MemoryRuns): Promise<number[]> {
 describe.each(forms)("an extension of %s", (_name, changes) => {
   const start = async (rows = 5) => {
     const runs = memoryRuns(rowsOf(rows), { shard: { rows: 2 }, ...changes });
-    await runs.run(refusing(1));
+    await runs.run(refusing([1]));
     return runs;
   };
 
@@ -72,7 +67,7 @@ describe.each(forms)("an extension of %s", (_name, changes) => {
   it("is extended, cleaned and retried like any other run", async () => {
     const runs = await start();
     append(runs, `${row(5)}\n`);
-    await runs.extend(refusing(5));
+    await runs.extend(refusing([5]));
     append(runs, `${row(6)}\n`);
     await runs.extend();
     expect(await published(runs)).toEqual([0, 2, 3, 4, 6]);

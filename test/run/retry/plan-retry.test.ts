@@ -8,15 +8,7 @@ import { abandon, abandonRetry, openRetry } from "../../../src/run/retry/abandon
 import { readManifest } from "../../../src/run/seal/seals.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
 import { errorOf, rowsOf } from "../run-fixture.ts";
-import { responseOf, scriptedEngine } from "../scripted-engine.ts";
-
-/** Answers with `text`, save for some rows, which it refuses. */
-const refusing = (rows: readonly number[], text = "first") =>
-  scriptedEngine(2, ({ index }) =>
-    rows.includes(index)
-      ? new SluiceError("REQUEST_REFUSED", text)
-      : responseOf(`${text} ${index}`),
-  );
+import { refusing, responseOf, scriptedEngine } from "../scripted-engine.ts";
 
 /** Answers some requests, and then no more. */
 function downAfter(answers: number) {
@@ -26,14 +18,10 @@ function downAfter(answers: number) {
   );
 }
 
-async function answersOf(runs: ReturnType<typeof memoryRuns>): Promise<unknown[]> {
-  return (await runs.results()).map(({ id, answer }) => [id, answer]);
-}
-
 describe("what a retry asks", () => {
   it("may be asked in another way, which the next one begins with", async () => {
     const runs = memoryRuns(rowsOf(3));
-    await runs.run(refusing([1]));
+    await runs.run(refusing([1], "first"));
     const change = async (stored: JobSpec): Promise<JobSpec> => ({
       ...stored,
       generation: { ...stored.generation, maxNewTokens: 99 },
@@ -50,7 +38,7 @@ describe("what a retry asks", () => {
 
   it("is not changed while a retry is under way", async () => {
     const runs = memoryRuns(rowsOf(3));
-    await runs.run(refusing([1, 2]));
+    await runs.run(refusing([1, 2], "first"));
     await runs.retry(downAfter(1));
     const change = async (stored: JobSpec): Promise<JobSpec> => ({
       ...stored,
@@ -62,7 +50,7 @@ describe("what a retry asks", () => {
 
   it("goes on with another way of asking the same while a retry is under way", async () => {
     const runs = memoryRuns(rowsOf(3));
-    await runs.run(refusing([1]));
+    await runs.run(refusing([1], "first"));
     await runs.retry(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
     const change = async (stored: JobSpec): Promise<JobSpec> => ({
       ...stored,
@@ -92,7 +80,7 @@ describe("what a retry asks", () => {
 
   it("makes way for another while it has answered nothing", async () => {
     const runs = memoryRuns(rowsOf(3));
-    await runs.run(refusing([1]));
+    await runs.run(refusing([1], "first"));
     await runs.retry(downAfter(0));
     const { prompt } = runs.job({ prompt: "Shout {{ text }}" });
     const change = async (stored: JobSpec): Promise<JobSpec> => ({ ...stored, prompt });
@@ -116,7 +104,7 @@ describe("what a retry asks", () => {
     await runs.run(downAfter(1));
     const first = runStorage(openStorage("/runs/out"));
     await expect(abandonIn(first)).rejects.toMatchObject({ code: "RUN_OPEN" });
-    await runs.run(refusing([1, 2]));
+    await runs.run(refusing([1, 2], "first"));
     await runs.retry(downAfter(1));
     expect(await openRetry(first, await readPlan(first))).toBeDefined();
     await runs.run(willing(), runs.job(), { overwrite: true });
@@ -126,7 +114,7 @@ describe("what a retry asks", () => {
 
   it("is dropped with its answers when it is abandoned", async () => {
     const runs = memoryRuns(rowsOf(4), { shard: { rows: 4 } });
-    await runs.run(refusing([1, 2]));
+    await runs.run(refusing([1, 2], "first"));
     const before = await runs.results();
     await runs.retry(downAfter(1));
     const location = runs.location();
@@ -160,7 +148,7 @@ describe("what a retry asks", () => {
     const engine = refusing([3], "longer");
     const result = await runs.retry(engine, "finish_reason=length");
     expect(engine.asked.toSorted()).toEqual([1, 3, 5]);
-    expect(await answersOf(runs)).toEqual([
+    expect(await runs.answers()).toEqual([
       [0, "first 0"],
       [1, "longer 1"],
       [2, "first 2"],
@@ -195,7 +183,7 @@ describe("what a retry asks", () => {
 
   it("measures its budget by the whole run", async () => {
     const runs = memoryRuns(rowsOf(20), { maxFailedRows: 0.1 });
-    const first = await runs.run(refusing([1, 2]));
+    const first = await runs.run(refusing([1, 2], "first"));
     expect(first.exitCode).toBe(0);
     const result = await runs.retry(refusing([2], "again"));
     expect(result).toMatchObject({ exitCode: 0, summary: { sealed: true, rows: { failed: 1 } } });

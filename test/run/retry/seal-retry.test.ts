@@ -2,29 +2,17 @@ import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
 import { changedStorage, pathsOf, rowsOf } from "../run-fixture.ts";
-import { responseOf, scriptedEngine } from "../scripted-engine.ts";
-
-/** Answers with `text`, save for some rows, which it refuses. */
-const refusing = (rows: readonly number[], text = "first") =>
-  scriptedEngine(2, ({ index }) =>
-    rows.includes(index)
-      ? new SluiceError("REQUEST_REFUSED", text)
-      : responseOf(`${text} ${index}`),
-  );
+import { refusing, responseOf, scriptedEngine } from "../scripted-engine.ts";
 
 const shards = { shard: { rows: 4 } };
 const outputs = ["/runs/out", "/runs/all.jsonl"];
-
-async function answersOf(runs: ReturnType<typeof memoryRuns>): Promise<unknown[]> {
-  return (await runs.results()).map(({ id, answer }) => [id, answer]);
-}
 
 const firstOf = (...rows: number[]) => rows.map((id) => [id, `first ${id}`]);
 
 describe.each(outputs)("a retry of %s", (path) => {
   const start = async (failed: readonly number[] = [1, 2, 9]) => {
     const runs = memoryRuns(rowsOf(10), { ...shards, output: { path } });
-    await runs.run(refusing(failed));
+    await runs.run(refusing(failed, "first"));
     return runs;
   };
 
@@ -33,7 +21,7 @@ describe.each(outputs)("a retry of %s", (path) => {
     const engine = refusing([], "second");
     const result = await runs.retry(engine);
     expect(engine.asked.toSorted()).toEqual([1, 2, 9]);
-    expect(await answersOf(runs)).toEqual([
+    expect(await runs.answers()).toEqual([
       ...firstOf(0),
       [1, "second 1"],
       [2, "second 2"],
@@ -104,7 +92,7 @@ describe.each(outputs)("a retry of %s", (path) => {
     );
     const stopped = await runs.retry(stop);
     expect(stopped?.error?.code).toBe("AUTHENTICATION_FAILED");
-    expect(await answersOf(runs)).toEqual(firstOf(0, 3, 4, 5, 6, 7, 8));
+    expect(await runs.answers()).toEqual(firstOf(0, 3, 4, 5, 6, 7, 8));
     const engine = willing();
     const { summary } = (await runs.retry(engine))!;
     expect(engine.asked).toEqual([9]);
@@ -162,7 +150,7 @@ describe.each(outputs)("a retry of %s", (path) => {
       await runs.retry(engine).catch((error: SluiceError) => {
         throw new Error(`write ${at}: ${error.message}`);
       });
-      const answers = await answersOf(runs);
+      const answers = await runs.answers();
       expect(answers[1]).toEqual([1, "second 1"]);
       expect(answers.at(-1)).toEqual([9, "second 9"]);
       expect(await runs.damages(), `write ${at}`).toEqual([]);
@@ -173,7 +161,7 @@ describe.each(outputs)("a retry of %s", (path) => {
 
 it("a retry of tables counts once where a coordinator comes back from the dead", async () => {
   const runs = memoryRuns(rowsOf(10), { ...shards, output: { path: "/runs/out", format: "csv" } });
-  await runs.run(refusing([1, 2, 9]));
+  await runs.run(refusing([1, 2, 9], "first"));
   let isSealed = false;
   const dependencies = runs.dependenciesOf((location) =>
     changedStorage(runs.store(location), (inner) => ({

@@ -6,13 +6,8 @@ import { readPlan } from "../../../src/run/plan/plan.ts";
 import { completeSeal } from "../../../src/run/seal/publish-seal.ts";
 import { memoryRuns } from "../memory-runs.ts";
 import { pathsOf, rowsOf } from "../run-fixture.ts";
-import { responseOf, scriptedEngine } from "../scripted-engine.ts";
+import { refusing, scriptedEngine } from "../scripted-engine.ts";
 import { processesOf } from "../whole-run.ts";
-
-const refusing = (...rows: number[]) =>
-  scriptedEngine(2, ({ index }) =>
-    rows.includes(index) ? new SluiceError("REQUEST_REFUSED") : responseOf(`answer ${index}`),
-  );
 
 const mender = {
   clock: systemClock,
@@ -26,8 +21,8 @@ describe("completeSeal", () => {
     ["/runs/all.jsonl", "all.jsonl"],
   ])("publishes the newest seal of %s once more, where that was not done", async (path, name) => {
     const runs = memoryRuns(rowsOf(6), { shard: { rows: 3 }, output: { path } });
-    await runs.run(refusing(1, 4));
-    await runs.retry(refusing(4));
+    await runs.run(refusing([1, 4]));
+    await runs.retry(refusing([4]));
     const { directory, outside, mergedFile } = runs.location();
     const [storage, target] = [runs.store(directory), runs.store(mergedFile ? outside : directory)];
     const before = await target.read(name);

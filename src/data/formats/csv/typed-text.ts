@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from "../../../foundation/json.ts";
+import { isJsonObject, type Json, type JsonObject, jsonIn } from "../../../foundation/json.ts";
 
 /**
  * The JSON text for a field's text, or undefined if the field has no value. A text that does not
@@ -55,12 +55,7 @@ function plainNumber(text: string): string {
 
 function jsonText(text: string): string | undefined {
   if (text[0] !== "{" && text[0] !== "[") return undefined;
-  try {
-    JSON.parse(text);
-    return text;
-  } catch {
-    return undefined;
-  }
+  return jsonIn(text) === undefined ? undefined : text;
 }
 
 /** Most references that are followed in a row. */

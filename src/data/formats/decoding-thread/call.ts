@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../../../foundation/error-table.ts";
-import { type ErrorPlace, SluiceError } from "../../../foundation/errors.ts";
+import { type ErrorPlace, type SluiceError, wordedError } from "../../../foundation/errors.ts";
 import type { InputRow, Slice } from "../../row.ts";
 import type { CutRule } from "../format.ts";
 
@@ -67,9 +67,7 @@ export function errorData({ code, message, hint, place }: SluiceError): ErrorDat
 }
 
 export function errorOfData({ code, message, hint, place }: ErrorData): SluiceError {
-  const error = new SluiceError(code, "", { hint, ...place });
-  error.message = message;
-  return error;
+  return wordedError(code, message, { hint, ...place });
 }
 
 /** Consecutive rows as texts: copying parsed values would take longer than parsing. */

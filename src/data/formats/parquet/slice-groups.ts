@@ -4,7 +4,6 @@ import type { RandomReader } from "../../storage/storage.ts";
 import { type Footer, type GroupPlace, readFooter } from "./footer.ts";
 import { digestOfGroups } from "./group-digest.ts";
 
-/** The footer of a slice's file. */
 export async function footerAsPlanned(reader: RandomReader, slice: Slice): Promise<Footer> {
   try {
     return await readFooter(reader, slice.file);

@@ -42,7 +42,9 @@ function partOf(node: SchemaNode): Part {
 
 function groupWriter(node: SchemaNode): ValueWriter {
   const { element, children } = node;
-  if (element.logical_type?.type === "VARIANT") return { type: { kind: "json" }, text: anyText };
+  if (element.logical_type?.type === "VARIANT") {
+    return { type: { kind: "json" }, text: (value) => exactText(plainOf(value)) };
+  }
   const repeated = children[0];
   const isWrapper = children.length === 1 && repeated?.element.repetition_type === "REPEATED";
   if (isWrapper && isList(element)) return wrappedList(repeated);
@@ -56,14 +58,12 @@ function groupWriter(node: SchemaNode): ValueWriter {
 function wrappedList(repeated: SchemaNode): ValueWriter {
   const { children, element } = repeated;
   if (children.length === 1) return listWriter(partOf(children[0]!));
-  if (children.length === 0) return listWriter({ ...leafPart(repeated), nullable: false });
+  if (children.length === 0) {
+    return listWriter({ ...nullSafe(leafWriter(element)), nullable: false });
+  }
   const list = listWriter({ ...nullSafe(structWriter(children)), nullable: false });
   // The library takes it for a struct with one repeated field.
   return { ...list, text: (value) => list.text(fieldOf(value, element.name)) };
-}
-
-function leafPart({ element }: SchemaNode): ValueWriter {
-  return nullSafe(leafWriter(element));
 }
 
 function structWriter(children: readonly SchemaNode[]): ValueWriter {
@@ -112,11 +112,7 @@ function mapWriter(entries: SchemaNode): ValueWriter {
   };
 }
 
-/** The JSON text of a VARIANT that the library decoded. */
-function anyText(value: unknown): string {
-  return exactText(plainOf(value));
-}
-
+/** The value of a VARIANT as the library decoded it. */
 function plainOf(value: unknown): ExactJson {
   if (value === undefined) return null;
   if (value instanceof Date) return value.toISOString();

@@ -19,7 +19,6 @@ export interface SegmentAppenderOptions {
   firstNumber: number;
   spool: Spool;
   clock: Clock;
-  /** Stores a segment. */
   put(number: number, data: Uint8Array): Promise<void>;
   /** Milliseconds that storing the previous segment took. */
   putCostMs: number;

@@ -1,5 +1,10 @@
 import { SluiceError } from "../../../foundation/errors.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../../foundation/json.ts";
+import {
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  jsonObjectIn,
+} from "../../../foundation/json.ts";
 import type { FailureReader } from "../failures.ts";
 import type { BatchFault } from "./objects.ts";
 
@@ -13,13 +18,8 @@ export type ResultLine = { id: string } & ({ body: JsonObject } | { error: Sluic
  * one that was never sent has an error and no response.
  */
 export function readResultLine(line: Buffer, failures: FailureReader): ResultLine | undefined {
-  let value: Json;
-  try {
-    value = JSON.parse(line.toString()) as Json;
-  } catch {
-    return undefined;
-  }
-  if (!isJsonObject(value) || typeof value.custom_id !== "string") return undefined;
+  const value = jsonObjectIn(line.toString());
+  if (typeof value?.custom_id !== "string") return undefined;
   const { custom_id: id, response = null, error = null } = value;
   if (!isJsonObject(response) || typeof response.status_code !== "number") {
     return { id, error: unsent(error, failures) };

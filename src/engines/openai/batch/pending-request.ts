@@ -109,7 +109,6 @@ export class PendingRequest implements Abortable {
   }
 }
 
-/** The error of a request that no file of a batch can hold. */
 export function tooLargeForFile(bytes: number, maxBytes: number): SluiceError {
   const detail = `its line of the batch file has ${bytes} bytes, a file may have ${maxBytes}`;
   return new SluiceError("REQUEST_REFUSED", detail, {

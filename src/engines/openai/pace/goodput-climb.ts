@@ -5,7 +5,6 @@ export interface ClimbedRequest extends TimedRequest {
   /** Wall time. Only its place among the periods counts, which all workers share. */
   admittedAtMs: number;
   endedAtMs: number;
-  /** The limit then. */
   limitAtAdmission: number;
   /** Whether the endpoint had as many as the limit allows, at its end. */
   wasFull: boolean;

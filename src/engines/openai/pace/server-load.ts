@@ -1,4 +1,4 @@
-import { isJsonObject, type Json } from "../../../foundation/json.ts";
+import { isJsonObject, jsonIn, jsonObjectIn } from "../../../foundation/json.ts";
 
 /** A server's report of its own load. */
 export interface ServerLoad {
@@ -72,7 +72,7 @@ function sum(values: readonly number[]): number {
 
 /** Reads llama-server's `/slots`. */
 export function loadOfSlots(text: string): ServerLoad | undefined {
-  const slots = parsed(text);
+  const slots = jsonIn(text);
   if (!Array.isArray(slots) || slots.length === 0) return undefined;
   if (!slots.every((slot) => isJsonObject(slot) && "id" in slot)) return undefined;
   const busy = slots.filter((slot) => isJsonObject(slot) && slot.is_processing === true);
@@ -81,19 +81,11 @@ export function loadOfSlots(text: string): ServerLoad | undefined {
 
 /** Reads llama-server's `/props`, which only gives the number of places. */
 export function loadOfProperties(text: string): ServerLoad | undefined {
-  const properties = parsed(text);
-  if (properties === undefined || !isJsonObject(properties)) return undefined;
+  const properties = jsonObjectIn(text);
+  if (properties === undefined) return undefined;
   const slots = properties.total_slots;
   if (typeof slots !== "number" || !Number.isInteger(slots) || slots < 1) return undefined;
   return { running: 0, slots };
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Requests that should wait at the server, as a share of those in work, and the minimum. */

@@ -4,7 +4,6 @@ import type { TransformersModelOptions } from "../options.ts";
 import type { Encoding, Tokenizer } from "../transformers-js.ts";
 import { columnInvalid, columnOf } from "./asked-text.ts";
 
-/** The source and target language of a translation. */
 export interface LanguagePair {
   source: string;
   target: string;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { FailedRows } from "../../../src/run/dispatch/failed-rows.ts";
+import { FailedRows } from "../../../src/run/seal/commits.ts";
 import { fail, openAttempt } from "../attempt/open-attempt.ts";
 import { plannedRun, rowsOf } from "../run-fixture.ts";
 
