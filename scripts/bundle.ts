@@ -112,7 +112,10 @@ function startChunks(source: string) {
       };
       const run = closure(runRoots);
       for (const id of run) chunks.set(id, "coordinator");
-      for (const id of closure(workerRoots)) chunks.set(id, "start");
+      for (const id of closure(workerRoots)) {
+        if (id.includes("/node_modules/zod/")) this.error("workers would load zod, for 20 ms each");
+        chunks.set(id, "start");
+      }
       for (const id of closure(["cli/commands/run"])) chunks.set(id, "ahead");
       for (const id of closure(["cli/main"])) chunks.set(id, "command");
       for (const id of closure(hostRoots)) if (run.has(id)) chunks.set(id, "base");
