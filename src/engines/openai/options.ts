@@ -197,7 +197,5 @@ export const openaiModel = z
 
 export type OpenaiModelOptions = z.output<typeof openaiModel>;
 
-export type ProviderBatchOptions = z.output<typeof providerBatches>;
-
 /** One server of a model. */
 export type EndpointOptions = z.output<typeof endpoint>;

@@ -1,8 +1,17 @@
 import { limits } from "../../../foundation/limits.ts";
-import type { OpenaiModelOptions, ProviderBatchOptions } from "../options.ts";
 
-/** The settings of a provider's batches in a job that does not say them. */
-export const batchDefaults = {
+/** How requests go through a provider's batch API; the job's schema says what each key means. */
+export interface ProviderBatchOptions {
+  maxBatches: number;
+  maxRequests: number;
+  maxFileBytes: number;
+  maxBatchDelayMs: number;
+  pollMs: number;
+  maxPollMs: number;
+}
+
+/** The settings of a job that does not say them. */
+export const batchDefaults: Readonly<ProviderBatchOptions> = {
   maxBatches: limits.defaultProviderBatches,
   maxRequests: limits.maxProviderBatchRequests,
   maxFileBytes: limits.maxProviderBatchBytes,
@@ -17,6 +26,8 @@ export const batchDefaults = {
  */
 export function providerBatchOptions({
   batch,
-}: Pick<OpenaiModelOptions, "batch">): ProviderBatchOptions {
+}: {
+  batch?: ProviderBatchOptions | undefined;
+}): ProviderBatchOptions {
   return batch ?? batchDefaults;
 }
