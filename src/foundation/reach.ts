@@ -1,4 +1,4 @@
-import { type LookupOptions, lookup } from "node:dns";
+import type { LookupOptions } from "node:dns";
 import { BlockList, isIP, type LookupFunction } from "node:net";
 import { SluiceError } from "./errors.ts";
 import { lazily } from "./lazily.ts";
@@ -89,7 +89,9 @@ export function assertWithin(url: URL, isPrivateAllowed: boolean): void {
 
 /** A look-up of names that fails where one leads to a place which must not be asked. */
 export function lookupWithin(isPrivateAllowed: boolean): LookupFunction {
-  return (host, options: LookupOptions, callback) => {
+  return async (host, options: LookupOptions, callback) => {
+    // Loaded late: every run loads this module, and few look up names.
+    const { lookup } = await import("node:dns");
     lookup(host, options, (error, found, family) => {
       const addresses = Array.isArray(found) ? found.map(({ address }) => address) : [found];
       const faults = error ? [] : addresses.map((each) => refusal(host, each, isPrivateAllowed));

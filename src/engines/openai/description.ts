@@ -1,8 +1,9 @@
 import type { EngineDescription, SentKey } from "../engine-description.ts";
 import type { ModelContext } from "../models/model-context.ts";
 import { checkKeys, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
+import { providerBatchOptions } from "./batch/settings.ts";
 import { endpointsOf } from "./endpoints.ts";
-import { type EndpointOptions, type OpenaiModelOptions, providerBatchOptions } from "./options.ts";
+import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import {
   compatibleSupport,
   isOpenaiItself,

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
 import { atLeastOne, setting } from "../../foundation/setting.ts";
+import { batchDefaults } from "./batch/settings.ts";
 
 /** What looks like a secret; a job is written into the plan of every run. */
 const secretFields = /^(api[_-]?key|authorization|access[_-]?token|secret|password|bearer)$/i;
@@ -70,25 +71,25 @@ const extraBody = z.record(z.string(), z.json()).superRefine((fields, context) =
 const providerBatches = z.strictObject({
   maxBatches: atLeastOne
     .max(limits.maxProviderBatches)
-    .default(limits.defaultProviderBatches)
+    .default(batchDefaults.maxBatches)
     .describe("Batches at the provider at once, of all workers together"),
   maxRequests: atLeastOne
     .max(limits.maxProviderBatchRequests)
-    .default(limits.maxProviderBatchRequests)
+    .default(batchDefaults.maxRequests)
     .describe("Requests of one batch; a larger task becomes several batches"),
   maxFileBytes: atLeastOne
-    .default(limits.maxProviderBatchBytes)
+    .default(batchDefaults.maxFileBytes)
     .describe("Bytes of the file of one batch"),
   maxBatchDelayMs: z
     .int()
     .min(0)
-    .default(limits.providerBatchDelayMs)
+    .default(batchDefaults.maxBatchDelayMs)
     .describe("How long a batch waits for another request of its task before it is sent"),
   pollMs: atLeastOne
-    .default(limits.providerPollMs)
+    .default(batchDefaults.pollMs)
     .describe("Shortest time between two looks at a batch; it grows to a 20th of the batch's age"),
   maxPollMs: atLeastOne
-    .default(limits.maxProviderPollMs)
+    .default(batchDefaults.maxPollMs)
     .describe("Longest time between two looks at a batch"),
 });
 
@@ -195,15 +196,6 @@ export const openaiModel = z
   });
 
 export type OpenaiModelOptions = z.output<typeof openaiModel>;
-
-export type ProviderBatchOptions = z.output<typeof providerBatches>;
-
-/** The settings of a model's batches, with their defaults. */
-export function providerBatchOptions({
-  batch,
-}: Pick<OpenaiModelOptions, "batch">): ProviderBatchOptions {
-  return batch ?? providerBatches.parse({});
-}
 
 /** One server of a model. */
 export type EndpointOptions = z.output<typeof endpoint>;

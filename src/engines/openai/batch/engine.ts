@@ -9,17 +9,14 @@ import type { Engine, EngineContext } from "../../engine.ts";
 import { checkContext, checkWords } from "../context-length.ts";
 import { endpointsOf } from "../endpoints.ts";
 import { imageAddress } from "../image.ts";
-import {
-  type OpenaiModelOptions,
-  type ProviderBatchOptions,
-  providerBatchOptions,
-} from "../options.ts";
+import type { OpenaiModelOptions } from "../options.ts";
 import { bodyFields, RequestWriter } from "../request-body.ts";
 import { withStructureHint } from "../structured-output.ts";
 import { isOpenaiItself } from "../unsupported.ts";
 import { PendingRequest, tooLargeForFile } from "./pending-request.ts";
 import { Provider } from "./provider.ts";
 import { SentBatch, type Unsent } from "./sent-batch.ts";
+import { type ProviderBatchOptions, providerBatchOptions } from "./settings.ts";
 
 /** Batches without any request sent, one after the other, until their reason ends the run. */
 const maxUnsentBatches = 3;

@@ -10,11 +10,12 @@ import { headersFor, keyHint, rootOf, shownAddress } from "../endpoint.ts";
 import { endpointsOf } from "../endpoints.ts";
 import { FailureReader } from "../failures.ts";
 import { formWithFile } from "../form.ts";
-import { type OpenaiModelOptions, providerBatchOptions } from "../options.ts";
+import type { OpenaiModelOptions } from "../options.ts";
 import { parseReply } from "../reply.ts";
 import { type HttpReply, Transport, TransportError } from "../transport.ts";
 import { LineSink } from "./line-sink.ts";
 import { type ProviderBatch, readBatch, readFileObject, readList } from "./objects.ts";
+import { providerBatchOptions } from "./settings.ts";
 
 /** The outcome of one HTTP request. */
 type Outcome =
