@@ -210,7 +210,7 @@ describe("limits of the line before a model", () => {
   it("maxTries", async () => {
     const failing = { failures: [{ rate: 1, kind: "retryable" }] };
     const { chat, asked } = await served({ maxTries: 1 }, failing);
-    expect((await chat()).status).toBe(503);
+    expect((await chat()).status).toBe(500);
     expect(asked()).toBe(1);
   });
 });
