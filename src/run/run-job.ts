@@ -96,7 +96,8 @@ export async function runJob(
   const backend = backendOf(job);
   const opened = await openOrPlan(job, dependencies, {
     ...options,
-    workersFor: async (spec, rows) => (await backend.workersFor(spec, rows)).workers,
+    workersFor: async (spec, rows) =>
+      (await backend.workersFor(spec, rows, options.signal)).workers,
     beforePlan: (spec) => backend.check(spec, options),
   });
   const { context, location } = opened;
@@ -114,7 +115,7 @@ export async function runJob(
   const id = context.worker;
   const { storage, clock } = context;
   const { processes } = dependencies;
-  const present = await withSharedLimits(opened.job, context.plan.rows, backend);
+  const present = await withSharedLimits(opened.job, context.plan.rows, backend, options.signal);
   // Workers read this job from the coordinator's record, not from a command line.
   const coordinator = await Coordinator.lead({
     ...{ storage, clock, processes, id, trace: dependencies.trace },
@@ -158,8 +159,9 @@ export async function withSharedLimits(
   job: JobSpec,
   rows: number,
   backend: Pick<Backend, "workersFor">,
+  signal?: AbortSignal,
 ) {
-  const chosen = await backend.workersFor(job, rows);
+  const chosen = await backend.workersFor(job, rows, signal);
   const { workers, cores, freeMemoryBytes } = chosen;
   const notices = [...generationNotices(job.generation), ...reuseNotices(job), ...chosen.notices];
   const { sharedAmong, notices: noticesOf } = describeEngine(job.model);

@@ -27,10 +27,21 @@ const defaultPython = "python3";
 export function openRay(context: BackendContext): OpenBackend {
   let connection: ReturnType<typeof connect> | undefined;
   /** One connection serves all steps of a call. */
-  const bridgeOf = async (job: JobSpec): Promise<RayBridge> => {
+  const bridgeOf = async (job: JobSpec, signal?: AbortSignal): Promise<RayBridge> => {
     connection ??= connect(job, context);
     const { bridge, ready } = await connection;
-    await ready;
+    // A cluster that does not answer would be waited for for a minute.
+    const stop = () => bridge.close();
+    signal?.throwIfAborted();
+    signal?.addEventListener("abort", stop);
+    try {
+      await ready;
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", stop);
+    }
     return bridge;
   };
   return {
@@ -46,15 +57,16 @@ export function openRay(context: BackendContext): OpenBackend {
       );
       connection = undefined;
     },
-    async check(job) {
-      const { nodes } = await bridgeOf(job);
+    async check(job, { signal }) {
+      const { nodes } = await bridgeOf(job, signal);
       assertVisible(job, nodes);
       const { assertEnvironment } = describeEngine(job.model);
       assertEnvironment?.(job.model, passedOn(job, context.environment));
     },
     // Each worker prepares its own machine before it is ready.
     async prepare() {},
-    workersFor: async (job, rows) => rayWorkers(job, rows, (await bridgeOf(job)).nodes),
+    workersFor: async (job, rows, signal) =>
+      rayWorkers(job, rows, (await bridgeOf(job, signal)).nodes),
     async run(run) {
       const { job, location, context: runContext, signal } = run;
       const stop = new AbortController();

@@ -101,7 +101,7 @@ export async function runGeneration(
     if (!found) return undefined;
     const context = runContext(location, found.plan, dependencies, id, storage);
     const opened = { context, location, job: found.plan.job };
-    const present = await withSharedLimits(opened.job, found.plan.rows, backend);
+    const present = await withSharedLimits(opened.job, found.plan.rows, backend, options.signal);
     const seal = (engine: Manifest["engine"]) =>
       sealRetry(context, found.base, {
         engine,
