@@ -24,6 +24,7 @@ import type { JobSpec } from "./job/schema.ts";
 import { effectNotices, firstRowsNotices, hostedNotice, inputNotices } from "./plan/notices.ts";
 import { type OpenedRun, type OpenRunOptions, openOrPlan } from "./plan/open-run.ts";
 import { eachTask, type Plan, plannedRows } from "./plan/plan.ts";
+import { deleteProviderFiles } from "./provider-batches/provider-side.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
 import { reuseNotices } from "./reuse/with-reuse.ts";
 import type { RunContext } from "./run-context.ts";
@@ -130,7 +131,9 @@ export async function runJob(
       assertLeads: () => coordinator.assertLeads(),
     });
   try {
-    const run = { ...opened, ...present, backend, totalRows: context.plan.rows, seal };
+    const { engineContext } = dependencies;
+    const totalRows = context.plan.rows;
+    const run = { ...opened, ...present, backend, totalRows, seal, engineContext };
     return { ...(await carryOut(run, coordinator, options, seconds)), opened };
   } catch (error) {
     onEvent({ type: "notice", message: asSluiceError(error).message });
@@ -149,6 +152,7 @@ export interface PresentRun extends OpenedRun {
   totalRows: number;
   /** Called once every task is committed. */
   seal(engine: Manifest["engine"]): Promise<Manifest>;
+  engineContext: RunDependencies["engineContext"];
 }
 
 /**
@@ -214,6 +218,11 @@ export async function carryOut(
       if (isLeft) onEvent({ type: "notice", message: leftBatches });
       if (isStopped) onEvent({ type: "run-stop", error: end.error.toJSON() });
       return await stoppedResult(context, end, { ...facts, runTimeSec: seconds() });
+    }
+    if (run.engineContext) {
+      const reason = await deleteProviderFiles(storage, plan, job, run.engineContext());
+      const message = `files of batches stay at the provider: ${reason}`;
+      if (reason !== undefined) onEvent({ type: "notice", message });
     }
     const manifest = await run.seal(engine);
     const isNew = plan.generation === 1 || plan.whole !== undefined;

@@ -32,6 +32,8 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   sendsBatches: ({ via }) => via === "batch",
   cancelBatches: async (options, ...rest) =>
     (await import("./batch/cancel-batches.ts")).cancelBatches(options, ...rest),
+  deleteBatchFiles: async (options, ...rest) =>
+    (await import("./batch/delete-files.ts")).deleteBatchFiles(options, ...rest),
   taskRows(options, rows) {
     if (options.via !== "batch") return undefined;
     const { maxBatches, maxRequests } = providerBatchOptions(options);

@@ -109,7 +109,9 @@ export async function runGeneration(
         assertLeads: () => coordinator.assertLeads(),
       });
     const seconds = () => (clock.monotonic() - startedMs) / 1000;
-    const run = { ...opened, ...present, backend, totalRows: rowsAfter(found), seal };
+    const { engineContext } = dependencies;
+    const totalRows = rowsAfter(found);
+    const run = { ...opened, ...present, backend, totalRows, seal, engineContext };
     return withHint(await carryOut(run, coordinator, options, seconds), location, request);
   } finally {
     await coordinator.end();
