@@ -71,7 +71,7 @@ async function served(limits: ServeInput["limits"], model: JsonObject = {}, how:
     const asked = { input_file_id: file.id!, endpoint: line.url, completion_window: "24h" };
     return (await post("/v1/batches", asked)).body;
   };
-  /** Creates a batch of one request, which the model has when this resolves; the run's directory. */
+  /** Creates a batch whose one request the model has when this resolves to the run directory. */
   const rowInWork = async () => {
     const { id } = await batch(1);
     await expect.poll(() => existsSync(countFile) && asked(), { timeout: 10_000 }).toBe(1);

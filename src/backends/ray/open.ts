@@ -29,20 +29,7 @@ export function openRay(context: BackendContext): OpenBackend {
   /** One connection serves all steps of a call. */
   const bridgeOf = async (job: JobSpec, signal?: AbortSignal): Promise<RayBridge> => {
     connection ??= connect(job, context);
-    const { bridge, ready } = await connection;
-    // A cluster that does not answer would be waited for for a minute.
-    const stop = () => bridge.close();
-    signal?.throwIfAborted();
-    signal?.addEventListener("abort", stop);
-    try {
-      await ready;
-    } catch (error) {
-      signal?.throwIfAborted();
-      throw error;
-    } finally {
-      signal?.removeEventListener("abort", stop);
-    }
-    return bridge;
+    return await untilOpen(await connection, signal);
   };
   return {
     name: "ray",
@@ -96,6 +83,29 @@ export function openRay(context: BackendContext): OpenBackend {
       }
     },
   };
+}
+
+/**
+ * Ray looks for a cluster that does not answer for half a minute and more: a stop ends that.
+ *
+ * @throws SluiceError why there is no connection; the signal's reason.
+ */
+async function untilOpen(
+  { bridge, ready }: Awaited<ReturnType<typeof connect>>,
+  signal: AbortSignal | undefined,
+): Promise<RayBridge> {
+  const stop = () => bridge.close();
+  signal?.throwIfAborted();
+  signal?.addEventListener("abort", stop);
+  try {
+    await ready;
+    return bridge;
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener("abort", stop);
+  }
 }
 
 async function connect(job: JobSpec, context: BackendContext) {
