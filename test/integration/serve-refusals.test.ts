@@ -251,6 +251,18 @@ describe("sluice serve before another server", () => {
     expect(await said(clientOf(baseUrl), "m")).toEqual(expected);
   });
 
+  it("ends a batch whose rows fail in every try", async () => {
+    const failures = [{ rate: 1, kind: "invalid" as const }];
+    const { baseUrl } = await startServe(serveFolder(), {
+      models: { m: { engine: "fake", failures } },
+    });
+    const client = clientOf(baseUrl);
+    const batch = await until(client, (await begun(client, [chat("a"), chat("b")])).id, isOver);
+    expect(batch).toMatchObject({ status: "completed", request_counts: { failed: 2 } });
+    const [failed] = await linesOf(client, batch.error_file_id);
+    expect(failed.response).toMatchObject({ status_code: 500 });
+  });
+
   it("fails a row of a batch as it fails a request", async () => {
     const provider = await startProvider();
     const folder = serveFolder();
