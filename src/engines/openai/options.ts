@@ -93,7 +93,7 @@ const providerBatches = z.strictObject({
     .describe("Longest time between two looks at a batch"),
   keepFiles: z
     .boolean()
-    .default(false)
+    .default(batchDefaults.keepFiles)
     .describe("Leave files of requests and results at the provider when the run has its answers"),
 });
 

@@ -1,9 +1,10 @@
 import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
 import type { KeptBatch } from "../../batch-records.ts";
 import type { EngineContext } from "../../engine.ts";
-import { type OpenaiModelOptions, providerBatchOptions } from "../options.ts";
+import type { OpenaiModelOptions } from "../options.ts";
 import { Provider } from "./provider.ts";
 import { isOver } from "./sent-batch.ts";
+import { providerBatchOptions } from "./settings.ts";
 
 /** Longest time of one call: a run does not wait for long to leave no files. */
 const maxCallMs = 30_000;
