@@ -33,6 +33,7 @@ export function runDependencies(
     openStorage: storageOpener(context),
     inputs: inputStores({ ...context, temporaryDirectory: environment.TMPDIR || tmpdir() }),
     software: softwareVersion(),
+    engineContext: () => engineContext(surroundings, logger),
     ...(telemetry && {
       telemetry,
       caller: telemetry.active() ?? traceContextOf(environment.TRACEPARENT, environment.TRACESTATE),

@@ -8,7 +8,7 @@ import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunLocation } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import { readPlan } from "../run/plan/plan.ts";
-import { cancelProviderBatches } from "../run/provider-batches/cancel-batches.ts";
+import { cancelProviderBatches } from "../run/provider-batches/provider-side.ts";
 import { submissionsTo } from "../run/submissions.ts";
 import { backendContext } from "./backend-context.ts";
 import type { Surroundings } from "./surroundings.ts";

@@ -14,6 +14,12 @@ export interface BatchRecord {
   requests: readonly string[];
 }
 
+/** A batch that a run has kept, with the provider's id if that is known. */
+export interface KeptBatch {
+  record: BatchRecord;
+  batch: string | undefined;
+}
+
 /** Where an engine keeps what it must find again after a kill: its batches at a provider. */
 export interface BatchRecords {
   /** Names the run in the provider's metadata. */

@@ -1,5 +1,5 @@
 import type { InferenceRequest, TooLongPolicy } from "../foundation/inference.ts";
-import type { BatchRecord } from "./batch-records.ts";
+import type { KeptBatch } from "./batch-records.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { DownloadProgress } from "./models/model-context.ts";
 import type { ResolveOptions } from "./models/models.ts";
@@ -123,14 +123,27 @@ export interface EngineDescription<Options> {
    * many were not over yet. Present with `sendsBatches`.
    *
    * @param run as in `BatchRecords`.
+   * @param patienceMs longest time without success; default: as for the run's own calls.
    * @throws SluiceError if the provider cannot be told.
    */
   cancelBatches?(
     options: Options,
     context: EngineContext,
     run: string,
-    batches: readonly { record: BatchRecord; batch: string | undefined }[],
+    batches: readonly KeptBatch[],
+    patienceMs?: number,
   ): Promise<number>;
+  /**
+   * Deletes the files of batches at their provider, when the run has the answers. Present with
+   * `sendsBatches`; never rejects.
+   *
+   * @returns why files stay, if that is not wanted.
+   */
+  deleteBatchFiles?(
+    options: Options,
+    context: EngineContext,
+    batches: readonly KeptBatch[],
+  ): Promise<string | undefined>;
   /** Tasks that a worker holds open at once. Default: `limits.maxOpenTasks`. */
   maxOpenTasks?(options: Options): number | undefined;
   /** Whether all workers use the same servers, so that more workers do not compute more. */

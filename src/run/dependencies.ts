@@ -1,5 +1,6 @@
 import type { InputStores } from "../data/sources/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
+import type { EngineContext } from "../engines/engine.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Logger } from "../foundation/logger.ts";
 import type { Random } from "../foundation/random.ts";
@@ -18,6 +19,8 @@ export interface RunDependencies {
   inputs: InputStores;
   /** Version of Sluice. */
   software: string;
+  /** By which a call tells a provider that its batches are over; absent: it tells none. */
+  engineContext?(): EngineContext;
   /** Where spans go; undefined where nobody asked for them. */
   telemetry?: Telemetry | undefined;
   /** The span to which the call belongs that carries out a run. */

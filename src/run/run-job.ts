@@ -24,6 +24,7 @@ import type { JobSpec } from "./job/schema.ts";
 import { effectNotices, firstRowsNotices, hostedNotice, inputNotices } from "./plan/notices.ts";
 import { type OpenedRun, type OpenRunOptions, openOrPlan } from "./plan/open-run.ts";
 import { eachTask, type Plan, plannedRows } from "./plan/plan.ts";
+import { deleteProviderFiles } from "./provider-batches/provider-side.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
 import { reuseNotices } from "./reuse/with-reuse.ts";
 import type { RunContext } from "./run-context.ts";
@@ -96,7 +97,8 @@ export async function runJob(
   const backend = backendOf(job);
   const opened = await openOrPlan(job, dependencies, {
     ...options,
-    workersFor: async (spec, rows) => (await backend.workersFor(spec, rows)).workers,
+    workersFor: async (spec, rows) =>
+      (await backend.workersFor(spec, rows, options.signal)).workers,
     beforePlan: (spec) => backend.check(spec, options),
   });
   const { context, location } = opened;
@@ -114,7 +116,7 @@ export async function runJob(
   const id = context.worker;
   const { storage, clock } = context;
   const { processes } = dependencies;
-  const present = await withSharedLimits(opened.job, context.plan.rows, backend);
+  const present = await withSharedLimits(opened.job, context.plan.rows, backend, options.signal);
   // Workers read this job from the coordinator's record, not from a command line.
   const coordinator = await Coordinator.lead({
     ...{ storage, clock, processes, id, trace: dependencies.trace },
@@ -129,7 +131,9 @@ export async function runJob(
       assertLeads: () => coordinator.assertLeads(),
     });
   try {
-    const run = { ...opened, ...present, backend, totalRows: context.plan.rows, seal };
+    const { engineContext } = dependencies;
+    const totalRows = context.plan.rows;
+    const run = { ...opened, ...present, backend, totalRows, seal, engineContext };
     return { ...(await carryOut(run, coordinator, options, seconds)), opened };
   } catch (error) {
     onEvent({ type: "notice", message: asSluiceError(error).message });
@@ -148,6 +152,7 @@ export interface PresentRun extends OpenedRun {
   totalRows: number;
   /** Called once every task is committed. */
   seal(engine: Manifest["engine"]): Promise<Manifest>;
+  engineContext: RunDependencies["engineContext"];
 }
 
 /**
@@ -158,8 +163,9 @@ export async function withSharedLimits(
   job: JobSpec,
   rows: number,
   backend: Pick<Backend, "workersFor">,
+  signal?: AbortSignal,
 ) {
-  const chosen = await backend.workersFor(job, rows);
+  const chosen = await backend.workersFor(job, rows, signal);
   const { workers, cores, freeMemoryBytes } = chosen;
   const notices = [...generationNotices(job.generation), ...reuseNotices(job), ...chosen.notices];
   const { sharedAmong, notices: noticesOf } = describeEngine(job.model);
@@ -212,6 +218,11 @@ export async function carryOut(
       if (isLeft) onEvent({ type: "notice", message: leftBatches });
       if (isStopped) onEvent({ type: "run-stop", error: end.error.toJSON() });
       return await stoppedResult(context, end, { ...facts, runTimeSec: seconds() });
+    }
+    if (run.engineContext) {
+      const reason = await deleteProviderFiles(storage, plan, job, run.engineContext());
+      const message = `files of batches stay at the provider: ${reason}`;
+      if (reason !== undefined) onEvent({ type: "notice", message });
     }
     const manifest = await run.seal(engine);
     const isNew = plan.generation === 1 || plan.whole !== undefined;

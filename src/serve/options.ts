@@ -87,6 +87,8 @@ const serveLimits = z.strictObject({
   batchWindowMs: milliseconds.default(86_400_000),
   /** Time for requests in work to end when the server is stopped. */
   drainTimeoutMs: milliseconds.default(30_000),
+  /** The same for rows of batches, which the next server continues; at most `drainTimeoutMs`. */
+  batchDrainTimeoutMs: milliseconds.default(10_000),
 });
 
 /** Where the rows of batches are answered. */

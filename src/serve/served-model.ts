@@ -25,6 +25,7 @@ import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
 import { Admission, type Leave, type Turn } from "./admission.ts";
 import { ModelSpans } from "./model-spans.ts";
+import { isHidden } from "./openai/failure.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import { placedWorkers, type SharedResources } from "./placed-workers.ts";
 import { Suspects } from "./suspects.ts";
@@ -286,13 +287,12 @@ export class ServedModel {
         onDelta(delta);
       });
     const { clock, random } = this.#context;
-    const ask = (next: InferenceRequest) => {
-      if (isTold) throw new SluiceError("ENGINE_DIED", "while the answer was sent");
-      return this.#inTurn(next, call, signal, tell);
-    };
+    const ask = (next: InferenceRequest) => this.#inTurn(next, call, signal, tell);
     return askUntilAccepted(ask, request, {
       ...{ promptSet, maxTries: this.#maxTries, clock, random, signal },
-      mayPass: (error) => error.scope === "engine" && !isTold,
+      // A wait that a server asks for is the caller's.
+      mayPass: ({ scope, retryAfterMs }) =>
+        !isTold && scope !== "run" && retryAfterMs === undefined,
     });
   }
 
@@ -324,7 +324,9 @@ export class ServedModel {
         leave();
       }
     } catch (thrown) {
-      const { code } = asSluiceError(thrown);
+      const error = asSluiceError(thrown);
+      const { code } = error;
+      if (isHidden(error)) this.#context.logger.log("warn", `${this.name}: ${error.message}`);
       this.#observer.failed(this.name, code);
       spans?.failed(code);
       throw thrown;

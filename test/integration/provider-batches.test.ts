@@ -114,6 +114,26 @@ describe("batches at our own server", () => {
   });
 });
 
+describe("files at our own server", () => {
+  const filesAfter = async (more: JsonObject) => {
+    const folder = newFolder();
+    const server = await startServe(newFolder(), { models: fake() });
+    const batch = { pollMs: 100, maxBatchDelayMs: 500, ...more };
+    const model = { engine: "openai", name: "m", baseUrl: server.baseUrl, via: "batch", batch };
+    writeJob(folder, server.baseUrl, 100, { model, generation: { temperature: 0 } });
+    const run = await runSluice(["run", "job.yaml"], folder);
+    expect(run.code, run.stderr).toBe(0);
+    expect(resultsOf(folder)).toHaveLength(100);
+    return (await clientOf(server).files.list()).data.map(({ purpose }) => purpose).toSorted();
+  };
+
+  it("are gone once the run has their answers, unless it keeps them", async () => {
+    expect(await filesAfter({})).toEqual([]);
+    const kept = await filesAfter({ keepFiles: true });
+    expect(kept).toEqual(["batch", "batch", "batch_output", "batch_output"]);
+  });
+});
+
 async function startProvider(script: ProviderScript): Promise<RecordedProvider> {
   const provider = await new RecordedProvider(script).start();
   onTestFinished(() => provider.stop());
@@ -229,10 +249,51 @@ describe("batches at a provider with faults", () => {
     expect(code, stderr).toBe(0);
     expect(provider.batches.map(({ lines }) => lines.length)).toEqual([50, 50, 50]);
     expect(resultsOf(folder)).toHaveLength(100);
-    // The files of requests are deleted once their batch is over; those of results stay.
-    const left = [...provider.files.values()].map(({ name }) => name);
-    expect(left.filter((name) => name.startsWith("sluice-"))).toEqual([]);
+    expect([...provider.files.values()]).toEqual([]);
   });
+
+  it("leave files that cannot be deleted, which a notice tells", async () => {
+    const folder = newFolder();
+    const provider = await startProvider({
+      fault: (call) => (call === "DELETE /files/ID" ? { status: 403 } : undefined),
+    });
+    writeJob(folder, provider.baseUrl, 100);
+    const { code, stderr } = await runSluice(["run", "job.yaml"], folder);
+    expect(code, stderr).toBe(0);
+    expect(stderr).toMatch(/files of batches stay at the provider: .*status 403/);
+    expect(resultsOf(folder)).toHaveLength(100);
+    expect(provider.files.size).toBe(4);
+  });
+
+  it.each([{ isAway: false }, { isAway: true }])(
+    "are cancelled if their run is overwritten; the provider is away: $isAway",
+    async ({ isAway }) => {
+      const folder = newFolder();
+      const provider = await startProvider({ states: () => ["in_progress"] });
+      writeJob(folder, provider.baseUrl, 100);
+      const run = startSluice(["run", "job.yaml", "--json"], folder);
+      await expect
+        .poll(() => provider.batches.map(({ status }) => status), { timeout: 30_000 })
+        .toEqual(["in_progress", "in_progress"]);
+      run.killGroup("SIGKILL");
+      await run.ended;
+      const at = provider.baseUrl;
+      if (isAway) await provider.stop();
+      // The old run alone says where its batches are.
+      writeJob(folder, at, 100, { model: { engine: "fake" } });
+      const { code, stderr } = await runSluice(["run", "job.yaml", "--overwrite"], folder);
+      expect(code, stderr).toBe(0);
+      expect(resultsOf(folder)).toHaveLength(100);
+      const statuses = provider.batches.map(({ status }) => status);
+      if (isAway) {
+        expect(stderr).toContain("batches of the replaced run may still cost money");
+        expect(statuses).toEqual(["in_progress", "in_progress"]);
+      } else {
+        expect(stderr).toContain("2 batches of the replaced run cancelled at the provider");
+        expect(statuses).toEqual(["cancelled", "cancelled"]);
+      }
+    },
+  );
 });
 
 function numberOf(text: string): number {

@@ -1,14 +1,21 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { killQuietly, runSluice, startSluice, stillRunning } from "../chaos/sluice-process.ts";
+import {
+  killQuietly,
+  pause,
+  runSluice,
+  startSluice,
+  stillRunning,
+} from "../chaos/sluice-process.ts";
+import { freePort } from "../free-ports.ts";
 import { root } from "../meta/source-tree.ts";
 import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 import { expectWhole } from "../scheduled-job.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
-import { serveFolder, startServe } from "./served.ts";
+import { type Served, serveFolder, startServe } from "./served.ts";
 import {
   type Batch,
   begun,
@@ -230,9 +237,9 @@ describe("batches of a server, on the cluster", () => {
   beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
 
   /** A folder for servers, one after another, whose model answers slowly on one worker. */
-  function batchFolder(cpu = 1) {
+  function batchFolder(cpu = 1, address = cluster.address) {
     const folder = serveFolder();
-    const ray = { address: cluster.address, python: rayPython, shared: true };
+    const ray = { address, python: rayPython, shared: true };
     const options = {
       models: fake({ capacity: 4, latencyMs: 100 }),
       batches: { backend: "ray" as const, ray, workers: { max: 1, cpu } },
@@ -306,6 +313,36 @@ describe("batches of a server, on the cluster", () => {
     );
     const codes = errors.map(({ response, error }) => `${response} ${error?.code}`);
     expect(new Set(codes)).toEqual(new Set(["null batch_cancelled"]));
+    await verified(folder, batch);
+  });
+
+  it("end at once where the cluster does not answer, with their server or without", async () => {
+    const { folder, serve } = batchFolder(1, `127.0.0.1:${await freePort()}`);
+    /** Ray looks for the head for half a minute. */
+    const looks = async ({ pid }: Served) => {
+      const hasBridge = () =>
+        childrenOf(pid).some((child) =>
+          readFileSync(`/proc/${child.pid}/cmdline`, "utf8").includes("sluice_ray"),
+        );
+      await until(hasBridge, "a bridge to the cluster");
+      await pause(4000);
+      expect(hasBridge()).toBe(true);
+    };
+    const first = await serve();
+    const made = await begun(clientOf(first), requests(3));
+    await looks(first);
+    const beforeStopMs = performance.now();
+    expect(await first.end("SIGTERM")).toBe(0);
+    expect(performance.now() - beforeStopMs).toBeLessThan(5000);
+
+    const second = await serve();
+    const client = clientOf(second);
+    await looks(second);
+    const beforeCancelMs = performance.now();
+    await client.batches.cancel(made.id);
+    const batch = await untilBatch(client, made.id, isOver);
+    expect(performance.now() - beforeCancelMs).toBeLessThan(10_000);
+    expect(batch).toMatchObject({ status: "cancelled", request_counts: { failed: 3 } });
     await verified(folder, batch);
   });
 

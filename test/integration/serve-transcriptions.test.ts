@@ -112,7 +112,7 @@ it("sluice serve passes on how transcripts and translations are made, with times
   const whole = await translations.create({ ...asked, response_format: "verbose_json" });
   expect(whole).toMatchObject({ task: "translate", segments: [segment] });
   const lacking = translations.create({ ...asked, prompt: "no translations" });
-  await expect(lacking).rejects.toMatchObject({ status: 400 });
+  await expect(lacking).rejects.toMatchObject({ status: 404, code: "invalid_request" });
   // The server is still there for all else.
   expect(await transcriptions.create(asked)).toEqual({ text: "heard one sound" });
 });

@@ -1,15 +1,17 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { status } from "../../src/api/inspect.ts";
 import { systemProcesses } from "../../src/api/process-table.ts";
 import { storageOpener } from "../../src/data/storage/open.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
+import { batchPaths } from "../../src/serve/batches/batch.ts";
 import { type ServeInput, serveSchema } from "../../src/serve/options.ts";
-import { startServer } from "../../src/serve/server.ts";
+import { type Server, startServer } from "../../src/serve/server.ts";
 import { engineContext } from "../engines/engine-context.ts";
 
 const context = {
@@ -69,10 +71,16 @@ async function served(limits: ServeInput["limits"], model: JsonObject = {}, how:
     const asked = { input_file_id: file.id!, endpoint: line.url, completion_window: "24h" };
     return (await post("/v1/batches", asked)).body;
   };
+  /** Creates a batch whose one request the model has when this resolves to the run directory. */
+  const rowInWork = async () => {
+    const { id } = await batch(1);
+    await expect.poll(() => existsSync(countFile) && asked(), { timeout: 10_000 }).toBe(1);
+    return `${options.dataDirectory}/${batchPaths(String(id)).run}`;
+  };
   const get = async (path: string) => (await fetch(inference + path)).json() as Promise<JsonObject>;
   /** Lines that the model has counted its requests with. */
   const asked = () => readFileSync(countFile, "utf8").split("\n").length - 1;
-  return { server, chat, upload, batch, get, asked, raw: rawTo(inference) };
+  return { server, chat, upload, batch, rowInWork, get, asked, raw: rawTo(inference) };
 }
 
 /** A connection that sends `head`; `reply` is all that comes until it is closed. */
@@ -179,6 +187,34 @@ describe("limits of times and connections", () => {
   });
 });
 
+describe("limits of a server's end", () => {
+  const msToClose = async (server: Server) => {
+    const startMs = performance.now();
+    await server.close();
+    return performance.now() - startMs;
+  };
+
+  it("batchDrainTimeoutMs: a row in work may end, and its answer is kept", async () => {
+    const long = { drainTimeoutMs: 20_000, batchDrainTimeoutMs: 15_000 };
+    const { server, rowInWork } = await served(long, { latencyMs: 2500 });
+    const run = await rowInWork();
+    expect(await msToClose(server)).toBeGreaterThan(1000);
+    expect((await status(run)).run.rows).toMatchObject({ answered: 1 });
+  });
+
+  it.each([
+    { batchDrainTimeoutMs: 1000, drainTimeoutMs: 30_000 },
+    { batchDrainTimeoutMs: 30_000, drainTimeoutMs: 1000 },
+  ])("%j end a row in work after a second", async (limits) => {
+    const { server, rowInWork } = await served(limits, { latencyMs: 60_000 });
+    const run = await rowInWork();
+    const closedMs = await msToClose(server);
+    expect(closedMs).toBeGreaterThan(900);
+    expect(closedMs).toBeLessThan(5000);
+    expect((await status(run)).run.rows).toMatchObject({ answered: 0, journaled: 0 });
+  });
+});
+
 describe("limits of the line before a model", () => {
   const slow = { latencyMs: 60_000, capacity: 1 };
   const ignored = (work: Promise<unknown>) => void work.catch(() => {});
@@ -210,7 +246,7 @@ describe("limits of the line before a model", () => {
   it("maxTries", async () => {
     const failing = { failures: [{ rate: 1, kind: "retryable" }] };
     const { chat, asked } = await served({ maxTries: 1 }, failing);
-    expect((await chat()).status).toBe(503);
+    expect((await chat()).status).toBe(500);
     expect(asked()).toBe(1);
   });
 });

@@ -27,11 +27,9 @@ const defaultPython = "python3";
 export function openRay(context: BackendContext): OpenBackend {
   let connection: ReturnType<typeof connect> | undefined;
   /** One connection serves all steps of a call. */
-  const bridgeOf = async (job: JobSpec): Promise<RayBridge> => {
+  const bridgeOf = async (job: JobSpec, signal?: AbortSignal): Promise<RayBridge> => {
     connection ??= connect(job, context);
-    const { bridge, ready } = await connection;
-    await ready;
-    return bridge;
+    return await untilOpen(await connection, signal);
   };
   return {
     name: "ray",
@@ -46,15 +44,16 @@ export function openRay(context: BackendContext): OpenBackend {
       );
       connection = undefined;
     },
-    async check(job) {
-      const { nodes } = await bridgeOf(job);
+    async check(job, { signal }) {
+      const { nodes } = await bridgeOf(job, signal);
       assertVisible(job, nodes);
       const { assertEnvironment } = describeEngine(job.model);
       assertEnvironment?.(job.model, passedOn(job, context.environment));
     },
     // Each worker prepares its own machine before it is ready.
     async prepare() {},
-    workersFor: async (job, rows) => rayWorkers(job, rows, (await bridgeOf(job)).nodes),
+    workersFor: async (job, rows, signal) =>
+      rayWorkers(job, rows, (await bridgeOf(job, signal)).nodes),
     async run(run) {
       const { job, location, context: runContext, signal } = run;
       const stop = new AbortController();
@@ -84,6 +83,29 @@ export function openRay(context: BackendContext): OpenBackend {
       }
     },
   };
+}
+
+/**
+ * Ray looks for a cluster that does not answer for half a minute and more: a stop ends that.
+ *
+ * @throws SluiceError why there is no connection; the signal's reason.
+ */
+async function untilOpen(
+  { bridge, ready }: Awaited<ReturnType<typeof connect>>,
+  signal: AbortSignal | undefined,
+): Promise<RayBridge> {
+  const stop = () => bridge.close();
+  signal?.throwIfAborted();
+  signal?.addEventListener("abort", stop);
+  try {
+    await ready;
+    return bridge;
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener("abort", stop);
+  }
 }
 
 async function connect(job: JobSpec, context: BackendContext) {

@@ -34,7 +34,8 @@ export interface BatchLine {
 /** A program's message that it is ready for batches. */
 export interface ReadyLine {
   type: "ready";
-  protocol: number;
+  /** The version that it speaks; anything, if the program does not know what to say. */
+  protocol: Json;
   name?: string;
   device?: string;
   /** The most items that it takes at once. */
@@ -62,7 +63,7 @@ export interface ReportedError {
 export function readProgramLine(line: string): ReadyLine | ReplyLine | undefined {
   const message = objectOfLine(line);
   if (message === undefined) return undefined;
-  if (typeof message.ready === "number") return readyLine(message, message.ready);
+  if (message.ready !== undefined) return readyLine(message, message.ready);
   const { batch } = message;
   if (typeof batch !== "number") return undefined;
   return message.error === undefined || message.error === null
@@ -70,7 +71,7 @@ export function readProgramLine(line: string): ReadyLine | ReplyLine | undefined
     : { type: "error", batch, error: reportedError(message.error) };
 }
 
-function readyLine({ name, device, maxBatchRows }: JsonObject, protocol: number): ReadyLine {
+function readyLine({ name, device, maxBatchRows }: JsonObject, protocol: Json): ReadyLine {
   const isRows = typeof maxBatchRows === "number" && Number.isInteger(maxBatchRows);
   return {
     type: "ready",

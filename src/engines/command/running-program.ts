@@ -74,6 +74,7 @@ export class RunningProgram {
   /** Lines on stdout outside the protocol. */
   #strayLines = 0;
   #asked: Asked | undefined;
+  #isReady = false;
   #hasEnded = false;
   /** Why this side ended it. */
   #killedBecause: string | undefined;
@@ -158,7 +159,7 @@ export class RunningProgram {
   #read(line: string): void {
     const read = readProgramLine(line);
     if (read === undefined) return this.#onStray(line);
-    if (read.type === "ready") return this.#onReady(read);
+    if (read.type === "ready") return this.#onReady(read, line);
     if (read.batch !== this.#asked?.batch) {
       this.#context.logger.log("warn", `an answer to batch ${read.batch}, which is not asked`);
       return;
@@ -168,10 +169,18 @@ export class RunningProgram {
     resolve(read);
   }
 
-  #onReady(line: ReadyLine): void {
-    if (line.protocol === commandProtocol) return this.#becomesReady.resolve(line);
-    const detail = `it speaks protocol ${line.protocol}, this Sluice ${commandProtocol}`;
-    const hint = "write the program for this version; see docs/engine-command.md";
+  #onReady(ready: ReadyLine, line: string): void {
+    // It may say more of that later, such as in a library's log.
+    if (this.#isReady) return this.#onStray(line);
+    if (ready.protocol === commandProtocol) {
+      this.#isReady = true;
+      return this.#becomesReady.resolve(ready);
+    }
+    const shown = this.#redact(line).slice(0, maxProgramLineChars);
+    const detail = `${this.#options.command} wrote ${shown}, where "ready" is not ${commandProtocol}`;
+    const hint =
+      `write {"ready": ${commandProtocol}}: it is the version of the protocol; ` +
+      "see docs/engine-command.md";
     this.#becomesReady.reject(new SluiceError("ENGINE_START_FAILED", detail, { hint }));
     this.kill();
   }

@@ -1,6 +1,6 @@
 import { backoffMs } from "../../foundation/backoff.ts";
 import type { Clock } from "../../foundation/clock.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { type ServerFault, SluiceError } from "../../foundation/errors.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
 
@@ -9,6 +9,8 @@ export interface EndpointFailure {
   message: string;
   /** The wait that it demands (Retry-After). */
   retryAfterMs?: number;
+  /** What it answered, if it was reached. */
+  server?: ServerFault;
 }
 
 /** The sender of the endpoint's requests. */
@@ -53,7 +55,7 @@ export class EndpointBreaker {
   /** Since when every reply was a failure. */
   #downSinceMs: number | undefined;
   #resumeAtMs = 0;
-  #lastFailure = "";
+  #last: EndpointFailure = { message: "" };
   #cancelTimer: (() => void) | undefined;
 
   constructor(options: BreakerOptions) {
@@ -94,7 +96,7 @@ export class EndpointBreaker {
   fail(failure: EndpointFailure, isProbe: boolean): SluiceError | undefined {
     const nowMs = this.#options.clock.monotonic();
     this.#downSinceMs ??= nowMs;
-    this.#lastFailure = failure.message;
+    this.#last = failure;
     const { retryAfterMs: demandedMs = 0 } = failure;
     if (this.#state !== "open" && !isProbe) {
       this.#prolong(Math.min(nowMs + demandedMs, this.#deadlineMs()));
@@ -126,7 +128,7 @@ export class EndpointBreaker {
     logger.log("warn", "the endpoint is paused", {
       endpoint,
       waitMs: Math.round(resumeAtMs - nowMs),
-      reason: this.#lastFailure,
+      reason: this.#last.message,
     });
     this.#arm();
   }
@@ -161,8 +163,9 @@ export class EndpointBreaker {
 
   #giveUp(): SluiceError {
     const { endpoint, endpoints = endpoint, maxEndpointDownMs } = this.#options;
-    const detail = `${endpoints}, ${maxEndpointDownMs / 1000} s; last: ${this.#lastFailure}`;
-    const error = new SluiceError("ENDPOINT_DOWN", detail);
+    const { message, ...told } = this.#last;
+    const detail = `${endpoints}, ${maxEndpointDownMs / 1000} s; last: ${message}`;
+    const error = new SluiceError("ENDPOINT_DOWN", detail, told);
     this.#state = "open";
     this.#options.onDown(error);
     return error;

@@ -27,9 +27,13 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   callsTools: true,
   keepsPrefixes: true,
   isShared: true,
+  // A caller that is told at once can choose to wait, or to go elsewhere.
+  forOnline: (options) => ({ ...options, maxEndpointDownMs: 0 }),
   sendsBatches: ({ via }) => via === "batch",
   cancelBatches: async (options, ...rest) =>
     (await import("./batch/cancel-batches.ts")).cancelBatches(options, ...rest),
+  deleteBatchFiles: async (options, ...rest) =>
+    (await import("./batch/delete-files.ts")).deleteBatchFiles(options, ...rest),
   taskRows(options, rows) {
     if (options.via !== "batch") return undefined;
     const { maxBatches, maxRequests } = providerBatchOptions(options);

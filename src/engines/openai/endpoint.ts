@@ -122,7 +122,9 @@ export class Endpoint implements RoutedEndpoint {
     this.isOpenaiItself = isOpenaiItself(own.baseUrl);
     this.#keyHint = keyHint(key, own.baseUrl);
     const secrets = [...context.secrets, address.password];
-    this.#failures = new FailureReader(secrets, clock.now, options.maxEndpointDownMs);
+    // Who waits for no endpoint passes on how long it asks to wait.
+    const maxWaitMs = options.maxEndpointDownMs || undefined;
+    this.#failures = new FailureReader(secrets, clock.now, maxWaitMs);
     this.breaker = new EndpointBreaker({
       ...context,
       ...{ endpoint: this.address, endpoints: context.addresses },
@@ -306,7 +308,8 @@ export class Endpoint implements RoutedEndpoint {
     end: AdmissionEnd,
   ): Outcome<never> & { of: "endpoint" } {
     const down = this.breaker.fail(failure, lease.isProbe);
-    lease.admission.end(end);
+    // Later requests, of online callers, learn of it at once instead of waiting.
+    lease.admission.end(down ? { outcome: "abandoned" } : end);
     return { of: "endpoint", down };
   }
 

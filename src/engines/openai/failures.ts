@@ -124,10 +124,10 @@ export class FailureReader {
         return request("ENDPOINT_UNUSABLE", message, { hint: quotaHint, server });
       }
       if (requestTooLarge.test(reply.text)) return request("REQUEST_REFUSED", message, { server });
-      return { of: "endpoint", failure: { message, retryAfterMs: pauseMs } };
+      return { of: "endpoint", failure: { message, retryAfterMs: pauseMs, server } };
     }
     if (status === 503 && pauseMs !== undefined) {
-      return { of: "endpoint", failure: { message, retryAfterMs: pauseMs } };
+      return { of: "endpoint", failure: { message, retryAfterMs: pauseMs, server } };
     }
     if (status === 407) return request("ENDPOINT_UNUSABLE", message, { hint: proxyHint, server });
     const found = codeOf(status, reply.text);

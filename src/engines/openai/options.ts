@@ -91,6 +91,10 @@ const providerBatches = z.strictObject({
   maxPollMs: atLeastOne
     .default(batchDefaults.maxPollMs)
     .describe("Longest time between two looks at a batch"),
+  keepFiles: z
+    .boolean()
+    .default(batchDefaults.keepFiles)
+    .describe("Leave files of requests and results at the provider when the run has its answers"),
 });
 
 /** Keys that say how single requests are sent. */

@@ -189,6 +189,8 @@ function joined(before: JsonObject = {}, more: JsonObject): JsonObject {
 
 /** The status of an unstreamed reply with this error. */
 function statusOf(error: Json): number {
-  const code = isJsonObject(error) ? Number(error.code) : Number.NaN;
-  return Number.isInteger(code) && code >= 400 && code < 600 ? code : 500;
+  if (!isJsonObject(error)) return 500;
+  const code = Number(error.code);
+  if (Number.isInteger(code) && code >= 400 && code < 600) return code;
+  return error.type === "invalid_request_error" ? 400 : 500;
 }

@@ -58,9 +58,9 @@ export interface Backend {
    * The number of workers for so many rows, with the facts of their machines. The coordinator's own
    * machine may be another.
    *
-   * @throws SluiceError `JOB_INVALID` if the job names missing devices.
+   * @throws SluiceError `JOB_INVALID` if the job names missing devices; the signal's reason.
    */
-  workersFor(job: JobSpec, rows: number): Promise<WorkersChoice>;
+  workersFor(job: JobSpec, rows: number, signal?: AbortSignal): Promise<WorkersChoice>;
   /**
    * Refuses an engine or a model that workers could not open, before anything is planned.
    *

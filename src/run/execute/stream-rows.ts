@@ -260,7 +260,7 @@ class RowStream {
         return response;
       },
       mayPass({ scope }) {
-        isSuspect = scope === "engine";
+        isSuspect ||= scope === "engine";
         return true;
       },
     });

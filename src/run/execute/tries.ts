@@ -94,8 +94,8 @@ export function tryAfter(
  *
  * @param ask sends a request to the engine.
  * @param accept takes a response or throws its fault; default: checks the form of its answers.
- * @throws SluiceError the failure of the last try, and at once one that is not of scope `row`; the
- *   reason of the signal.
+ * @throws SluiceError the failure of the last try, and at once one that may not pass; the reason of
+ *   the signal.
  */
 export async function askUntilAccepted(
   ask: (request: InferenceRequest) => Promise<InferenceResponse>,
@@ -106,11 +106,12 @@ export async function askUntilAccepted(
     accept?(response: InferenceResponse): InferenceResponse;
     /** Called with the cost of each try, whether its answer was taken or not. */
     addUsage?(usage: Usage): void;
-    /** Whether a failure of another scope than `row` may pass; default: none. */
+    /** Whether a failure may pass; default: those of scope `row`. */
     mayPass?(error: SluiceError): boolean;
   },
 ): Promise<InferenceResponse> {
-  const { clock, signal, promptSet, accept, addUsage, mayPass } = options;
+  const { clock, signal, promptSet, accept, addUsage } = options;
+  const { mayPass = ({ scope }: SluiceError) => scope === "row" } = options;
   let tried: Try = { request };
   for (let tries = 1; ; tries++) {
     signal.throwIfAborted();
@@ -122,7 +123,7 @@ export async function askUntilAccepted(
       signal.throwIfAborted();
       const error = asSluiceError(thrown);
       if (error.paid) addUsage?.(error.paid);
-      if (error.scope !== "row" && !mayPass?.(error)) throw error;
+      if (!mayPass(error)) throw error;
       const after = tryAfter(request, tried, error, tries, options);
       if (!after) throw error;
       tried = after.next;

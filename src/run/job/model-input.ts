@@ -109,6 +109,11 @@ export interface JobModelOpenaiBatch {
   pollMs?: number | undefined;
   /** Longest time between two looks at a batch. Default: `300000`. */
   maxPollMs?: number | undefined;
+  /**
+   * Leave files of requests and results at the provider when the run has its answers. Default:
+   * `false`.
+   */
+  keepFiles?: boolean | undefined;
 }
 
 export interface JobModelLlamaServer {

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../../foundation/error-table.ts";
 import { type ServerFault, SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
@@ -67,9 +68,13 @@ export interface BatchRow {
 }
 
 /** A dead letter, as far as its line needs it. */
-interface FailedRow extends BatchRow {
+interface FailedRow extends BatchRow, FailedRequest {
   file: string;
   line: number;
+}
+
+/** Why a request failed. */
+interface FailedRequest {
   code: string;
   message: string;
   field?: string;
@@ -78,7 +83,7 @@ interface FailedRow extends BatchRow {
 }
 
 /** Faults of the request itself, by OpenAI's names. */
-const requestFaults: Readonly<Record<string, string>> = {
+export const requestFaults: Readonly<Partial<Record<ErrorCode, string>>> = {
   JSON_INVALID: "invalid_json_line",
   ROW_NOT_OBJECT: "invalid_json_line",
   PARAMETER_MISSING: "missing_required_parameter",
@@ -88,6 +93,7 @@ const requestFaults: Readonly<Record<string, string>> = {
   URL_UNSUPPORTED: "invalid_url",
   PROMPT_TOO_LONG: "context_length_exceeded",
   REQUEST_REFUSED: "invalid_request",
+  STRUCTURE_REFUSED: "invalid_request",
   MODEL_DIFFERS: "model_not_found",
 };
 
@@ -126,20 +132,11 @@ export class BatchLines {
   failed(letterJson: string): string {
     const letter = JSON.parse(letterJson) as FailedRow;
     const hash = this.#hashOf(letter);
-    const code = requestFaults[letter.code] ?? letter.code.toLowerCase();
     // The place helps beside the input, where the dead letter has it.
     const message = letter.message.replace(` (${letter.file}:${letter.line})`, "");
-    const error = { code, message };
-    const isRequestFault = Object.hasOwn(requestFaults, letter.code);
-    const type = isRequestFault ? "invalid_request_error" : "server_error";
-    const param = (isRequestFault && letter.field?.replace(/^body\./, "")) || null;
-    const { status = statusOf(letter.code), ...said } = letter.server ?? {};
-    const response = {
-      status_code: status,
-      request_id: `req_${hash}`,
-      body: { error: { message, type, param, code, ...said } },
-    };
-    const facts = JSON.stringify({ response, error });
+    const { status, error } = failedResponse({ ...letter, message });
+    const response = { status_code: status, request_id: `req_${hash}`, body: { error } };
+    const facts = JSON.stringify({ response, error: { code: nameOf(letter.code), message } });
     return `${this.#head(letter, hash)},${facts.slice(1)}`;
   }
 
@@ -170,8 +167,34 @@ export function answerInBatchLine({ response = null, error = null }: JsonObject)
   return texts.length === 1 ? texts[0]! : texts;
 }
 
+/**
+ * The response to a request that failed, for its line or its caller. The status and the error that
+ * a server gave stay as they were; what the error lacks is filled in.
+ */
+export function failedResponse({ code, message, field, server }: FailedRequest): {
+  status: number;
+  error: JsonObject;
+} {
+  const isRequestFault = isFaultOfRequest(code);
+  const type = isRequestFault ? "invalid_request_error" : "server_error";
+  const param = (isRequestFault && field?.replace(/^body\./, "")) || null;
+  const { status: given = statusOf(code), ...said } = server ?? {};
+  // Some servers fail where a prompt is too long: nobody should send it again.
+  const status = isRequestFault && given >= 500 ? statusOf(code) : given;
+  return { status, error: { message, type, param, code: nameOf(code), ...said } };
+}
+
+function nameOf(code: string): string {
+  return isFaultOfRequest(code) ? requestFaults[code]! : code.toLowerCase();
+}
+
+/** Whether another request would be answered. */
+export function isFaultOfRequest(code: string): code is keyof typeof requestFaults {
+  return Object.hasOwn(requestFaults, code);
+}
+
 function statusOf(code: string): number {
   if (code === "MODEL_DIFFERS") return 404;
   if (code === "TIMEOUT") return 504;
-  return Object.hasOwn(requestFaults, code) ? 400 : 500;
+  return isFaultOfRequest(code) ? 400 : 500;
 }

@@ -24,6 +24,7 @@ import type { RunStorage } from "../directory/run-storage.ts";
 import { madeOutputs } from "../output/made-outputs.ts";
 import { outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
+import { cancelReplacedBatches } from "../provider-batches/provider-side.ts";
 import { type Plan, partDigits, readPlan, standingPlan } from "./plan.ts";
 
 /** Files to remove at once. */
@@ -119,12 +120,14 @@ async function removeRuns(
  * @param kept input paths that stay: the new run reads them.
  */
 async function removeRun(
-  { openStorage }: RunDependencies,
+  { openStorage, engineContext, logger }: RunDependencies,
   location: RunLocation,
   storage: RunStorage,
   kept: readonly string[],
 ): Promise<void> {
   const plan = await readPlan(storage);
+  // Before their records are gone.
+  if (engineContext) await cancelReplacedBatches(storage, plan, engineContext(), logger);
   const whole = await wholePlan(storage, plan);
   const outside = openStorage(location.outside);
   const published = await resultPaths(storage, whole);

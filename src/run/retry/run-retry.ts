@@ -101,7 +101,7 @@ export async function runGeneration(
     if (!found) return undefined;
     const context = runContext(location, found.plan, dependencies, id, storage);
     const opened = { context, location, job: found.plan.job };
-    const present = await withSharedLimits(opened.job, found.plan.rows, backend);
+    const present = await withSharedLimits(opened.job, found.plan.rows, backend, options.signal);
     const seal = (engine: Manifest["engine"]) =>
       sealRetry(context, found.base, {
         engine,
@@ -109,7 +109,9 @@ export async function runGeneration(
         assertLeads: () => coordinator.assertLeads(),
       });
     const seconds = () => (clock.monotonic() - startedMs) / 1000;
-    const run = { ...opened, ...present, backend, totalRows: rowsAfter(found), seal };
+    const { engineContext } = dependencies;
+    const totalRows = rowsAfter(found);
+    const run = { ...opened, ...present, backend, totalRows, seal, engineContext };
     return withHint(await carryOut(run, coordinator, options, seconds), location, request);
   } finally {
     await coordinator.end();

@@ -4,7 +4,6 @@ import { backoffMs } from "../../foundation/backoff.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
 import type { Telemetry } from "../../foundation/telemetry.ts";
@@ -165,11 +164,12 @@ export class Batches {
 
   /**
    * Stops the runs, so that the next server continues them. Rows that the models work on end, as
-   * far as they can in a share of the server's time to stop.
+   * far as they can in `batchDrainTimeoutMs`.
    */
   async close(): Promise<void> {
     const { clock, options } = this.#context;
-    const graceMs = Math.min(limits.stopGraceMs, options.limits.drainTimeoutMs / 3);
+    const { drainTimeoutMs, batchDrainTimeoutMs } = options.limits;
+    const graceMs = Math.min(batchDrainTimeoutMs, drainTimeoutMs);
     const hurry = new AbortController();
     const request = new CancelRequest(graceMs, hurry.signal);
     request.hurryMs = lastAnswersMs;

@@ -2,27 +2,36 @@ import type { FastifyReply } from "fastify";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
+import {
+  failedResponse,
+  isFaultOfRequest,
+  requestFaults,
+} from "../../run/openai-batch/batch-lines.ts";
 import { unsentStatus } from "../batches/error-lines.ts";
 
 /** OpenAI's name of an error's kind, and its HTTP status. */
 export type Kind = readonly [status: number, type: string, code?: string];
 
 const invalid: Kind = [400, "invalid_request_error"];
+const limited: Kind = [429, "rate_limit_error", "rate_limit_exceeded"];
+const unavailable: Kind = [503, "server_error", "service_unavailable"];
+const badGateway: Kind = [502, "server_error", "bad_gateway"];
+
+/** As in the lines of a batch. */
+const faults = Object.entries(requestFaults).map(([code, name]): [ErrorCode, Kind] => {
+  const { status } = failedResponse({ code, message: "" });
+  return [code as ErrorCode, [status, "invalid_request_error", name]];
+});
 
 /** Errors that are the caller's, or the moment's; all others are the server's. */
 export const kinds: Partial<Record<ErrorCode, Kind>> = {
+  ...(Object.fromEntries(faults) as Partial<Record<ErrorCode, Kind>>),
   REQUEST_INVALID: invalid,
-  PARAMETER_INVALID: invalid,
-  PARAMETER_MISSING: [400, "invalid_request_error", "missing_required_parameter"],
-  PARAMETER_UNSUPPORTED: invalid,
-  URL_UNSUPPORTED: invalid,
   UNSUPPORTED: invalid,
-  REQUEST_REFUSED: invalid,
   AUDIO_INVALID: invalid,
   LANGUAGE_UNKNOWN: invalid,
   COLUMN_INVALID: invalid,
   ROW_KILLS_ENGINE: invalid,
-  PROMPT_TOO_LONG: [400, "invalid_request_error", "context_length_exceeded"],
   BODY_TOO_LARGE: [413, "invalid_request_error", "request_too_large"],
   TOKEN_INVALID: [401, "invalid_request_error", "invalid_api_key"],
   TOKEN_FORBIDDEN: [403, "invalid_request_error", "insufficient_permissions"],
@@ -35,14 +44,47 @@ export const kinds: Partial<Record<ErrorCode, Kind>> = {
   BATCH_EXPIRED: [unsentStatus, "invalid_request_error", "batch_expired"],
   BATCH_CANCELED: [unsentStatus, "invalid_request_error", "batch_cancelled"],
   RANGE_INVALID: [416, "invalid_request_error"],
-  QUEUE_FULL: [429, "rate_limit_error", "rate_limit_exceeded"],
-  DEADLINE_EXCEEDED: [429, "rate_limit_error", "rate_limit_exceeded"],
+  QUEUE_FULL: limited,
+  DEADLINE_EXCEEDED: limited,
   REQUEST_TIMED_OUT: [504, "server_error", "timeout"],
-  SERVER_STOPPING: [503, "server_error", "service_unavailable"],
-  WORKERS_MISSING: [503, "server_error", "service_unavailable"],
-  ENGINE_DIED: [503, "server_error", "service_unavailable"],
-  CONNECTION_LOST: [503, "server_error", "service_unavailable"],
+  SERVER_STOPPING: unavailable,
+  WORKERS_MISSING: unavailable,
+  ENGINE_DIED: unavailable,
+  ENGINE_STALLED: unavailable,
+  ENDPOINT_DOWN: unavailable,
+  TIMEOUT: [504, "server_error", "timeout"],
+  SERVER_ERROR: badGateway,
+  CONNECTION_LOST: badGateway,
+  RESPONSE_MALFORMED: badGateway,
+  ANSWER_EMPTY: badGateway,
+  AUTHENTICATION_FAILED: badGateway,
+  ENDPOINT_UNUSABLE: badGateway,
+  ENDPOINT_PATH_UNKNOWN: badGateway,
+  MODEL_UNKNOWN: badGateway,
 };
+
+const refused =
+  "the server behind this model refuses what this server sends; the log of this server says why";
+const failed = "the server behind this model failed";
+
+/** Words for callers where the reason, such as an address or a key, is for the operator alone. */
+const wordsForCallers: Partial<Record<ErrorCode, string>> = {
+  AUTHENTICATION_FAILED: refused,
+  ENDPOINT_UNUSABLE: refused,
+  ENDPOINT_PATH_UNKNOWN: refused,
+  MODEL_UNKNOWN: refused,
+  SERVER_ERROR: failed,
+  CONNECTION_LOST: failed,
+  RESPONSE_MALFORMED: failed,
+  ANSWER_EMPTY: failed,
+  TIMEOUT: "the server behind this model took too long",
+  ENDPOINT_DOWN: "the server behind this model takes no requests now",
+};
+
+/** Whether callers are not told the reason of an error. */
+export function isHidden({ code }: SluiceError): boolean {
+  return Object.hasOwn(wordsForCallers, code);
+}
 
 /** The error of a field that must be something else. */
 export function wrong(field: string, must: string): SluiceError {
@@ -51,26 +93,40 @@ export function wrong(field: string, must: string): SluiceError {
 
 /** The body of an error, in OpenAI's shape. */
 export function errorBody(error: SluiceError): JsonObject {
-  const [, type, code = null] = kindOf(error);
-  const param = error.place.field?.replace(/^body\./, "") ?? null;
+  const { code: name, place, server } = error;
+  const { field } = place;
   // The body is all that the caller of an address sees of a batch's line.
-  const message = error.message.replace("(field body.", "(field ");
-  return { error: { message, type, param, code } };
+  const said = error.message.replace("(field body.", "(field ");
+  if (isFaultOfRequest(name)) {
+    return { error: failedResponse({ code: name, message: said, field, server }).error };
+  }
+  const [, type, code = null] = kindOf(error);
+  const param = field?.replace(/^body\./, "") ?? null;
+  return { error: { message: wordsForCallers[name] ?? said, type, param, code } };
 }
 
 /** Answers a request with an error, in OpenAI's shape. */
 export function writeFailure(error: SluiceError, reply: FastifyReply): void {
   const [status] = kindOf(error);
-  if (status === 429 || status === 503) {
-    const seconds = Math.ceil((error.retryAfterMs ?? 1000) / 1000);
+  const isOfRequest = isFaultOfRequest(error.code);
+  if (!isOfRequest && (status === 429 || status === 503)) {
+    const seconds = Math.max(1, Math.ceil((error.retryAfterMs ?? 1000) / 1000));
     void reply.header("retry-after", String(seconds));
   }
   // OpenAI's clients would try it again otherwise.
-  if (status === 409) void reply.header("x-should-retry", "false");
+  const isRetried = status === 408 || status === 409 || status === 429 || status >= 500;
+  const isInVain = isOfRequest || status === 409 || (status === 502 && !error.retryable);
+  if (isRetried && isInVain) void reply.header("x-should-retry", "false");
   void reply.status(status).send(errorBody(error));
 }
 
-function kindOf(error: SluiceError): Kind {
-  const serverError = error.retryable ? 503 : 500;
-  return kinds[error.code] ?? [serverError, "server_error"];
+function kindOf({ code, message, scope, server }: SluiceError): Kind {
+  if (isFaultOfRequest(code)) {
+    const { status } = failedResponse({ code, message, server });
+    return [status, "invalid_request_error", requestFaults[code]];
+  }
+  if (code === "ENDPOINT_DOWN" && server?.status === 429) return limited;
+  // With 503, a row of a batch whose answer is always wrong would be sent until the batch ends.
+  const serverError = scope === "engine" ? 503 : 500;
+  return kinds[code] ?? [serverError, "server_error"];
 }

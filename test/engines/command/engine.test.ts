@@ -189,11 +189,17 @@ describe("openCommand, where the program does not start", () => {
     expect((await failure(scripted("prints"))).message).toContain("I am no server");
   });
 
-  it("refuses another version of the protocol", async () => {
-    const other = await failure(scripted("other"));
-    expect(other).toMatchObject({ code: "ENGINE_START_FAILED" });
-    expect(other.message).toContain("it speaks protocol 2, this Sluice 1");
-  });
+  it.each(['{"ready":2}', '{"ready":true}', '{"ready":"1"}', '{"ready":{"places":4}}'])(
+    "refuses %s at once, and says what to write",
+    async (line) => {
+      const other = await failure(scripted(`says ${line}`));
+      expect(other).toMatchObject({
+        code: "ENGINE_START_FAILED",
+        message: expect.stringContaining(`wrote ${line}, where "ready" is not 1`),
+        hint: expect.stringContaining('write {"ready": 1}'),
+      });
+    },
+  );
 
   it("ends the other replicas where one does not start", async () => {
     const options = scripted("ready", { replicas: 3, devices: [0] });

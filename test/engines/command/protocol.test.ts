@@ -23,7 +23,7 @@ describe("readProgramLine", () => {
   });
 
   it("tells what is no protocol", () => {
-    const others = ["Loading 50%", "[1, 2]", "3", "{}", '{"batch": "3"}', '{"ready": true}', "{"];
+    const others = ["Loading 50%", "[1, 2]", "3", "{}", '{"batch": "3"}', "{"];
     expect(others.map(readProgramLine)).toEqual(others.map(() => undefined));
   });
 });

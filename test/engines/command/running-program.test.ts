@@ -37,6 +37,14 @@ describe("RunningProgram", () => {
     await program.close();
   });
 
+  it("may say more of being ready, which is no part of the protocol", async () => {
+    const { program, lines } = start("chatty");
+    await program.ready;
+    expect(await program.ask(batch(1, "hi"))).toMatchObject({ results: [{ text: "HI" }] });
+    expect(lines.join("\n")).toContain('{"ready":true,"at":"later"}');
+    await program.close();
+  });
+
   it("is ended where it does not get ready in time", async () => {
     const { program } = start("waits", 400);
     const error = await rejectionOf(program.ready);

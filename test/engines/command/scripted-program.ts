@@ -93,7 +93,12 @@ const starts: Record<string, () => unknown> = {
     appendFileSync(extra, `${process.pid}\n`);
     return serve({ ready: 1 });
   },
-  other: () => serve({ ready: 2 }),
+  // Gets ready with another line.
+  says: () => serve(JSON.parse(extra)),
+  chatty: () => {
+    say({ ready: 1 });
+    return serve({ ready: true, at: "later" });
+  },
   noisy: () => {
     process.stdout.write("Loading weights\nOK\n");
     return serve({ ready: 1 });

@@ -57,6 +57,7 @@ describe("a status", () => {
       endpoint: true,
       message: "status 429: slow down",
       retryAfterMs: undefined,
+      server: { status: 429, message: "slow down" },
     });
     const header = { "retry-after": "3" };
     expect(ofStatus(503, "", header)).toMatchObject({ endpoint: true, retryAfterMs: 3000 });

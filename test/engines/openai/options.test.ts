@@ -82,7 +82,7 @@ describe("requests in batches", () => {
   it("have limits with defaults", () => {
     expect(providerBatchOptions(optionsOf({ via: "batch" }))).toEqual({
       ...{ maxBatches: 4, maxRequests: 50_000, maxFileBytes: 200_000_000 },
-      ...{ maxBatchDelayMs: 2000, pollMs: 15_000, maxPollMs: 300_000 },
+      ...{ maxBatchDelayMs: 2000, pollMs: 15_000, maxPollMs: 300_000, keepFiles: false },
     });
     expect(optionsOf({}).via).toBe("requests");
   });

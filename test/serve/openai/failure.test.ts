@@ -4,7 +4,7 @@ import type { FastifyReply } from "fastify";
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorTable } from "../../../src/foundation/error-table.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
-import { writeFailure } from "../../../src/serve/openai/failure.ts";
+import { isHidden, writeFailure } from "../../../src/serve/openai/failure.ts";
 import { root } from "../../meta/source-tree.ts";
 
 /** What the wire says of an error. */
@@ -58,15 +58,29 @@ describe("errors over HTTP", () => {
   it("are as the table of docs/errors.md says, and the server's where it says nothing", () => {
     expect(table.size).toBeGreaterThan(20);
     for (const code of Object.keys(errorTable) as ErrorCode[]) {
-      const { retryable } = errorTable[code];
-      const others = { status: retryable ? 503 : 500, type: "server_error", code: null };
+      const { scope } = errorTable[code];
+      const others = { status: scope === "engine" ? 503 : 500, type: "server_error", code: null };
       const error = new SluiceError(code, "it is so", { field: "body.x" });
       const message = error.message.replace("(field body.x)", "(field x)");
       expect(answered(error), code).toMatchObject({
         ...(table.get(code) ?? others),
-        ...{ message, param: "x" },
+        ...{ message: isHidden(error) ? expect.stringMatching(/^the server behind/) : message },
+        param: "x",
       });
     }
+  });
+
+  it("have the status of the server behind the model, unless that failed", () => {
+    const said = (status: number) =>
+      answered(new SluiceError("PROMPT_TOO_LONG", "", { server: { status, message: "4 of 2" } }));
+    expect(said(413)).toMatchObject({ status: 413, message: "4 of 2", param: null });
+    expect(said(500)).toMatchObject({ status: 400, code: "context_length_exceeded" });
+    const headers = { "x-should-retry": "false" };
+    expect(said(429)).toMatchObject({ status: 429, headers });
+    const limited = new SluiceError("ENDPOINT_DOWN", "", {
+      ...{ server: { status: 429 }, retryAfterMs: 7000 },
+    });
+    expect(answered(limited)).toMatchObject({ status: 429, headers: { "retry-after": "7" } });
   });
 
   it("say when to try again", () => {

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../../foundation/errors.ts";
-import type { BatchRecord } from "../../batch-records.ts";
+import type { KeptBatch } from "../../batch-records.ts";
 import type { EngineContext } from "../../engine.ts";
 import type { OpenaiModelOptions } from "../options.ts";
 import { Provider } from "./provider.ts";
@@ -9,6 +9,7 @@ import { isOver, wantedOf } from "./sent-batch.ts";
  * Cancels batches at their provider, except those that are over.
  *
  * @param batches each with the provider's id, if it is known: else it is searched for.
+ * @param patienceMs longest time without success; default: `maxEndpointDownMs`.
  * @returns how many were cancelled.
  * @throws SluiceError as the methods of `Provider`.
  */
@@ -16,9 +17,10 @@ export async function cancelBatches(
   options: OpenaiModelOptions,
   context: EngineContext,
   run: string,
-  batches: readonly { record: BatchRecord; batch: string | undefined }[],
+  batches: readonly KeptBatch[],
+  patienceMs = options.maxEndpointDownMs,
 ): Promise<number> {
-  const provider = new Provider(options, context);
+  const provider = new Provider({ ...options, maxEndpointDownMs: patienceMs }, context);
   let canceled = 0;
   try {
     for (const { record, batch } of batches) {

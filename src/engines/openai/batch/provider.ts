@@ -1,6 +1,6 @@
 import { backoffMs } from "../../../foundation/backoff.ts";
 import { sleep } from "../../../foundation/clock.ts";
-import { SluiceError } from "../../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
 import type { JsonObject } from "../../../foundation/json.ts";
 import { limits } from "../../../foundation/limits.ts";
 import type { EngineContext } from "../../engine.ts";
@@ -187,10 +187,20 @@ export class Provider {
     }
   }
 
-  /** Deletes a file if that works at once: a file that stays does no harm. */
-  async delete(file: string): Promise<void> {
-    const path = this.#path(`/files/${encodeURIComponent(file)}`);
-    await this.#calls.delete(path, this.#stop.signal).catch(() => {});
+  /**
+   * Deletes a file if that works at once: a file that stays does no harm.
+   *
+   * @returns why it stays; undefined if it is gone.
+   */
+  async delete(file: string): Promise<string | undefined> {
+    const call = `/files/${encodeURIComponent(file)}`;
+    const send = () => this.#calls.delete(this.#path(call), this.#stop.signal);
+    try {
+      const outcome = await this.#once(`DELETE ${call}`, send);
+      return outcome.of === "failure" ? outcome.error.message : undefined;
+    } catch (error) {
+      return asSluiceError(error).message;
+    }
   }
 
   /**

@@ -158,9 +158,9 @@ export class SentBatch {
   }
 
   async #end(seen: ProviderBatch, wasCanceled: boolean): Promise<Unsent> {
-    const { provider } = this.#options;
-    // Nobody needs it any more; the results stay, in case that this process is killed.
-    await provider.delete(this.record.inputFile);
+    const { provider, settings } = this.#options;
+    // Nobody needs it any more; the results stay until they are in commits.
+    if (!settings.keepFiles) await provider.delete(this.record.inputFile);
     if (seen.status === "failed") return this.#failed(seen);
     // Requests that come during a download may have missed their line: they are not given up.
     const inTime = [...this.#waiting.values()];

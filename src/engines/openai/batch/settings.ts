@@ -8,6 +8,7 @@ export interface ProviderBatchOptions {
   maxBatchDelayMs: number;
   pollMs: number;
   maxPollMs: number;
+  keepFiles: boolean;
 }
 
 /** The settings of a job that does not say them. */
@@ -18,6 +19,7 @@ export const batchDefaults: Readonly<ProviderBatchOptions> = {
   maxBatchDelayMs: limits.providerBatchDelayMs,
   pollMs: limits.providerPollMs,
   maxPollMs: limits.maxProviderPollMs,
+  keepFiles: false,
 };
 
 /**
