@@ -25,11 +25,11 @@ import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
 import { Admission, type Leave, type Turn } from "./admission.ts";
 import { ModelSpans } from "./model-spans.ts";
-import { isHidden } from "./openai/failure.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import { placedWorkers, type SharedResources } from "./placed-workers.ts";
 import { Suspects } from "./suspects.ts";
 import type { Caller } from "./tokens.ts";
+import { wordsForCallers } from "./words-for-callers.ts";
 import type { Workers } from "./workers.ts";
 
 /** One call of a client. */
@@ -326,7 +326,8 @@ export class ServedModel {
     } catch (thrown) {
       const error = asSluiceError(thrown);
       const { code } = error;
-      if (isHidden(error)) this.#context.logger.log("warn", `${this.name}: ${error.message}`);
+      if (wordsForCallers[code] !== undefined)
+        this.#context.logger.log("warn", `${this.name}: ${error.message}`);
       this.#observer.failed(this.name, code);
       spans?.failed(code);
       throw thrown;

@@ -185,6 +185,15 @@ describe("sluice serve before another server", () => {
           "502 the server behind this model refuses what this server sends; the log of this server says why",
       });
       expect(failure.headers!.get("x-should-retry")).toBe("false");
+      const onTorchServe = await fetch(`${server.addresses.inference}/predictions/m`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ messages: [{ role: "user", content: name }] }),
+      });
+      expect(await onTorchServe.json(), name).toMatchObject({
+        type: "InternalServerException",
+        message: failure.message.slice("502 ".length),
+      });
     }
     for (const said of ["acc_secret", "proj_secret", "`up`", "current quota", "[redacted]"]) {
       expect(server.log()).toContain(said);

@@ -8,6 +8,7 @@ import {
   requestFaults,
 } from "../../run/openai-batch/batch-lines.ts";
 import { unsentStatus } from "../batches/error-lines.ts";
+import { wordsForCallers } from "../words-for-callers.ts";
 
 /** OpenAI's name of an error's kind, and its HTTP status. */
 export type Kind = readonly [status: number, type: string, code?: string];
@@ -62,29 +63,6 @@ export const kinds: Partial<Record<ErrorCode, Kind>> = {
   ENDPOINT_PATH_UNKNOWN: badGateway,
   MODEL_UNKNOWN: badGateway,
 };
-
-const refused =
-  "the server behind this model refuses what this server sends; the log of this server says why";
-const failed = "the server behind this model failed";
-
-/** Words for callers where the reason, such as an address or a key, is for the operator alone. */
-const wordsForCallers: Partial<Record<ErrorCode, string>> = {
-  AUTHENTICATION_FAILED: refused,
-  ENDPOINT_UNUSABLE: refused,
-  ENDPOINT_PATH_UNKNOWN: refused,
-  MODEL_UNKNOWN: refused,
-  SERVER_ERROR: failed,
-  CONNECTION_LOST: failed,
-  RESPONSE_MALFORMED: failed,
-  ANSWER_EMPTY: failed,
-  TIMEOUT: "the server behind this model took too long",
-  ENDPOINT_DOWN: "the server behind this model takes no requests now",
-};
-
-/** Whether callers are not told the reason of an error. */
-export function isHidden({ code }: SluiceError): boolean {
-  return Object.hasOwn(wordsForCallers, code);
-}
 
 /** The error of a field that must be something else. */
 export function wrong(field: string, must: string): SluiceError {

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import type { SluiceError } from "../../foundation/errors.ts";
 import type { Json } from "../../foundation/json.ts";
+import { wordsForCallers } from "../words-for-callers.ts";
 
 /** A reply on TorchServe's wire. */
 export interface TorchReply {
@@ -190,9 +191,7 @@ const said: Partial<Record<ErrorCode, readonly [status: number, type: string, wo
 export function refusalOf(error: SluiceError): Refusal {
   // TorchServe takes any failure that names CUDA for missing memory.
   const isCuda = error.code === "PREDICTION_FAILED" && error.message.includes("CUDA");
-  const [status, type, words = error.message] = said[isCuda ? "OUT_OF_MEMORY" : error.code] ?? [
-    error.retryable ? 503 : 500,
-    internal,
-  ];
-  return new Refusal(status, type, words);
+  const code = isCuda ? "OUT_OF_MEMORY" : error.code;
+  const [status, type, words] = said[code] ?? [error.retryable ? 503 : 500, internal];
+  return new Refusal(status, type, words ?? wordsForCallers[code] ?? error.message);
 }
