@@ -2,6 +2,9 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+const key = "tokenizer.chat_template";
+/** Where a file says how many pairs of keys and values it has. */
+const pairsAt = 16;
 /** Tensors begin at multiples of it. */
 const alignment = 32;
 
@@ -27,29 +30,43 @@ Call one like this:
 {% endif %}`;
 
 /**
- * A copy of a GGUF model with another chat template.
+ * A copy of a GGUF model with another chat template, or with one more, of the name `tool_use`.
  *
  * @returns its path, and what removes it.
  */
 export async function withTemplate(
   modelPath: string,
   template: string,
+  isNamed = false,
 ): Promise<{ path: string; remove(): Promise<void> }> {
   const bytes = await readFile(modelPath);
-  const key = Buffer.from("tokenizer.chat_template");
-  // The key, the type of its value (8: a text), the length of that, the value.
-  const at = bytes.indexOf(key) + key.length + 4;
-  const length = Number(bytes.readBigUInt64LE(at));
-  const own = Buffer.byteLength(`${template}{##}`);
+  // The length of the key, the key, the type of its value (8: a text), the value.
+  const at = bytes.indexOf(key) - 8;
+  const textAt = at + 8 + key.length + 4;
+  const end = textAt + 8 + Number(bytes.readBigUInt64LE(textAt));
+  const pairOf = (more: string) =>
+    Buffer.concat([
+      ggufText(isNamed ? `${key}.tool_use` : key),
+      Buffer.of(8, 0, 0, 0),
+      ggufText(`${template}{#${more}#}`),
+    ]);
   // What follows moves by a multiple of the alignment.
-  const filler = (((length - own) % alignment) + alignment) % alignment;
-  const value = Buffer.from(`${template}{#${" ".repeat(filler)}#}`);
-  const head = Buffer.alloc(8);
-  head.writeBigUInt64LE(BigInt(value.length));
+  const replaced = isNamed ? 0 : end - at;
+  const moved = pairOf("").length - replaced;
+  const pair = pairOf(" ".repeat((alignment - (moved % alignment)) % alignment));
+  if (isNamed) bytes.writeBigUInt64LE(bytes.readBigUInt64LE(pairsAt) + 1n, pairsAt);
   const folder = await mkdtemp(join(tmpdir(), "sluice-template-"));
   const path = join(folder, "model.gguf");
-  await writeFile(path, [bytes.subarray(0, at), head, value, bytes.subarray(at + 8 + length)]);
+  // As converters write it: the template without a name is the last one.
+  await writeFile(path, [bytes.subarray(0, at), pair, bytes.subarray(at + replaced)]);
   return { path, remove: () => rm(folder, { recursive: true, force: true }) };
+}
+
+/** A text of GGUF, behind its length. */
+function ggufText(text: string): Buffer {
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(Buffer.byteLength(text)));
+  return Buffer.concat([length, Buffer.from(text)]);
 }
 
 const user = (content: string) => ({ role: "user", content });

@@ -52,6 +52,30 @@ describe("llama with a template that has tools", () => {
     ).toBeGreaterThan(3);
   });
 
+  it("has a template of its own for tools, where the file names one", async () => {
+    if (files.missing !== undefined) return;
+    const named = await withTemplate(files.modelPath, hermesTemplate, true);
+    const { modulePath } = files;
+    const shape = { sequences: 2, contextTokens: 768, threads: 1 };
+    const options = { modulePath, modelPath: named.path, ...shape };
+    const own = openedEngine(await openLlamaFrom(options, engineContext), { callsTools: true });
+    try {
+      const [asThere, calling, plain] = await Promise.all([
+        ask(engine, { messages: primed }),
+        ask(own, { messages: primed }),
+        ask(own, { tool_choice: "none", max_tokens: 1 }),
+      ]);
+      expect(callsOf(calling)).toEqual(callsOf(asThere));
+      expect(calling.usage.promptTokens).toBe(asThere.usage.promptTokens);
+      // The model's own template begins each conversation with a system message of its own.
+      const hermes = await ask(engine, { tool_choice: "none", max_tokens: 1 });
+      expect(plain.usage.promptTokens).toBeGreaterThan(hermes.usage.promptTokens);
+    } finally {
+      await own.close();
+      await named.remove();
+    }
+  });
+
   it("calls a tool where it may, and tells the text before it alone", async () => {
     const told: string[] = [];
     const response = await ask(engine, { messages: primed }, { tell: (text) => told.push(text) });

@@ -22,7 +22,7 @@ import { contextShape } from "../weights/context-shape.ts";
 import { checkGgufFile } from "../weights/gguf-file.ts";
 import type { GgufMetadata } from "../weights/gguf-metadata.ts";
 import { type PromptTokenizer, requestTokens, tokenParts } from "../weights/prompt-tokens.ts";
-import { type AskedCalls, askedCalls, callReadings } from "../weights/tool-calling.ts";
+import { type AskedCalls, askedCalls, callReadings, isOfTools } from "../weights/tool-calling.ts";
 import { CallSpeller, formatBytes } from "./call-speller.ts";
 import { Decoding, type DecodingOptions } from "./decoding.ts";
 import { GrammarAutomaton } from "./grammar-automaton.ts";
@@ -103,7 +103,7 @@ class HostedLlama implements HostedEngine {
   readonly #failed = Promise.withResolvers<never>();
   /** By the text of their grammars: most requests of a job share one. */
   readonly #automata = new Map<string, GrammarAutomaton>();
-  #template: ChatTemplate | undefined;
+  readonly #templates: { chat?: ChatTemplate; tools?: ChatTemplate } = {};
   #tokenizerDigest: string | undefined;
 
   constructor(options: HostedLlamaOptions, loaded: LoadedLlama) {
@@ -130,7 +130,7 @@ class HostedLlama implements HostedEngine {
   ): Promise<InferenceResponse> {
     const { tokens, slottedLine } = request;
     // The end of a prompt decides the beginning of its line.
-    const calls = askedCalls(request, () => this.#chatTemplate);
+    const calls = askedCalls(request, () => this.#template(true));
     const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request, calls && request.tools);
     const prompt = this.#promptOf(request, tokens ?? tokenParts(pieces, this.#tokenizer));
     if (request.embed === true) return this.#embed(prompt);
@@ -273,17 +273,27 @@ class HostedLlama implements HostedEngine {
 
   #piecesOf({ messages, prompt }: PromptWords, tools?: readonly JsonObject[]): PromptPiece[] {
     if (messages === undefined) return [{ kind: "content", text: prompt ?? "" }];
-    return this.#chatTemplate.render(messages, tools);
+    const hasTools = tools !== undefined || messages.some(isOfTools);
+    return this.#template(hasTools).render(messages, tools);
   }
 
-  get #chatTemplate(): ChatTemplate {
-    this.#template ??= templateOf(this.#loaded, this.#vocabulary);
-    return this.#template;
+  #template(hasTools: boolean): ChatTemplate {
+    const name = hasTools ? "tools" : "chat";
+    this.#templates[name] ??= templateOf(this.#loaded, this.#vocabulary, hasTools);
+    return this.#templates[name];
   }
 }
 
-function templateOf({ model }: LoadedLlama, vocabulary: Vocabulary): ChatTemplate {
-  const source = model.fileInfo.metadata.tokenizer?.chat_template;
+/** Some files have a template of its own for conversations with tools, named `tool_use`. */
+function templateOf(
+  { model }: LoadedLlama,
+  vocabulary: Vocabulary,
+  hasTools: boolean,
+): ChatTemplate {
+  const { chat_template: found, ...others } = model.fileInfo.metadata.tokenizer ?? {};
+  const chat = typeof found === "string" ? found : undefined;
+  const named = typeof found === "object" ? found.tool_use : others["chat_template.tool_use"];
+  const source = hasTools ? (named ?? chat) : (chat ?? named);
   if (source === undefined) {
     throw new SluiceError("MODEL_TEMPLATE_UNUSABLE", "the model has none: it is not a chat model");
   }

@@ -5,7 +5,11 @@ import { limits } from "../../foundation/limits.ts";
 /** The used metadata of a GGUF file. */
 export interface GgufMetadata {
   general?: { architecture?: string; name?: string };
-  tokenizer?: { chat_template?: string };
+  tokenizer?: {
+    /** A name of a template stands below, or beside it where there is one without a name. */
+    chat_template?: string | { tool_use?: string };
+    "chat_template.tool_use"?: string;
+  };
   [architecture: string]: unknown;
 }
 

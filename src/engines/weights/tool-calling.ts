@@ -55,7 +55,8 @@ export function askedCalls(
   };
 }
 
-function isOfTools(message: ChatMessage): boolean {
+/** Whether a message calls a tool, or is what one answered. */
+export function isOfTools(message: ChatMessage): boolean {
   return (
     message.role === "tool" || (message.role === "assistant" && message.toolCalls !== undefined)
   );
