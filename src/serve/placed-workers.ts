@@ -1,6 +1,8 @@
 import type { DeviceShares } from "../backends/registry.ts";
-import type { EngineContext } from "../engines/engine.ts";
+import type { Engine, EngineContext } from "../engines/engine.ts";
 import { describeEngine, openEngine } from "../engines/registry.ts";
+import { WrappedEngine } from "../engines/wrapped-engine.ts";
+import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
 import type { ServedModelOptions } from "./options.ts";
 import { Workers } from "./workers.ts";
 
@@ -16,15 +18,48 @@ export function placedWorkers(
   { cores, devices }: SharedResources,
   context: EngineContext,
 ): Workers {
-  const { forOnline, sharedAmong, keepsPrefixes } = describeEngine(given);
+  const { forOnline, sharedAmong, keepsPrefixes, devices: devicesOf } = describeEngine(given);
   const model = forOnline?.(given) ?? given;
-  if (count === undefined) {
+  const asked = devicesOf?.(model);
+  const needsDevices = asked?.perWorker !== undefined && asked.devices === undefined;
+  if (count === undefined && !needsDevices) {
+    // One copy sees the whole machine, or the GPUs that its model names.
     return new Workers(() => openEngine(model, context), context.clock, keepsPrefixes);
   }
-  const own = sharedAmong?.(model, count, Math.max(1, Math.floor(cores / count))) ?? model;
-  const start = async (place: number) => {
-    const shown = await devices.environmentFor({ model, workers: {}, env: {} }, place);
-    return openEngine(own, { ...context, environment: { ...context.environment, ...shown } });
+  const coresOfEach = Math.max(1, Math.floor(cores / (count ?? 1)));
+  const own = (count !== undefined && sharedAmong?.(model, count, coresOfEach)) || model;
+  const start = async () => {
+    const { environment, release } = await devices.lease({ model, workers: {}, env: {} });
+    try {
+      const shown = { ...context.environment, ...environment };
+      return new LeasingEngine(await openEngine(own, { ...context, environment: shown }), release);
+    } catch (error) {
+      release();
+      throw error;
+    }
   };
   return new Workers(start, context.clock, keepsPrefixes);
+}
+
+/** An engine that gives its devices back when it is closed. */
+class LeasingEngine extends WrappedEngine {
+  readonly #release: () => void;
+
+  constructor(inner: Engine, release: () => void) {
+    super(inner);
+    this.#release = release;
+  }
+
+  infer(
+    request: InferenceRequest,
+    signal: AbortSignal,
+    onDelta?: OnDelta,
+  ): Promise<InferenceResponse> {
+    return this.inner.infer(request, signal, onDelta);
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    this.#release();
+  }
 }

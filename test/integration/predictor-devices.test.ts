@@ -6,6 +6,8 @@ import { describe, expect, it } from "vitest";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { sluiceProgram } from "../sluice-program.ts";
+import { serveFolder, startServe } from "./served.ts";
+import { clientOf } from "./served-batches.ts";
 
 /** Says what its process has, once as many processes as are expected have been asked. */
 const predictor = `
@@ -82,4 +84,23 @@ describe("a predictor on a machine with three GPUs", () => {
     expect(stderr).toMatch(/JOB_INVALID.* 4 GPUs, and this machine shows 3/);
     expect(shares).toEqual([]);
   });
+});
+
+it("copies of served models are on the GPUs that the fewest others have", async () => {
+  const folder = serveFolder();
+  writeFileSync(
+    join(folder, "shown.mjs"),
+    "export const predict = (batch) => batch.map(() => process.env.CUDA_VISIBLE_DEVICES);\n",
+  );
+  const model = { engine: "predictor", module: "./shown.mjs", devices: "all" } as const;
+  const PATH = `${standInDriver(threeGpus)}${delimiter}${process.env.PATH}`;
+  const models = { a: model, b: model, c: model };
+  const server = await startServe(folder, { models }, { PATH, CUDA_VISIBLE_DEVICES: "0,1,2" });
+  const chats = clientOf(server).chat.completions;
+  const messages = [{ role: "user" as const, content: "Which?" }];
+  const shown = ["a", "b", "c"].map(async (name) => {
+    const { choices } = await chats.create({ model: name, messages });
+    return choices[0]!.message.content;
+  });
+  expect((await Promise.all(shown)).sort()).toEqual(["0", "1", "2"]);
 });

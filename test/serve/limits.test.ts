@@ -18,7 +18,7 @@ const context = {
   ...engineContext(),
   openStorage: storageOpener({ ...engineContext(), store: {}, spoolDirectory: tmpdir() }),
   processes: systemProcesses(process.pid, process.platform),
-  resources: { cores: 1, devices: { environmentFor: async () => ({}) } },
+  resources: { cores: 1, devices: { lease: async () => ({ environment: {}, release() {} }) } },
   logAccess() {},
 };
 

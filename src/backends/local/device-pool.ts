@@ -27,10 +27,19 @@ export interface DeviceUser extends Pick<JobSpec, "model" | "env"> {
   workers: Pick<JobSpec["workers"], "gpu">;
 }
 
+/** Devices of one user, until they are given back. */
+export interface DeviceLease {
+  /** The variables that show it these devices, and no others. */
+  environment: Record<string, string>;
+  release(): void;
+}
+
 /** Gives each worker of this machine GPUs of its own. The machine is examined once. */
 export class DevicePool {
   readonly #environment: Environment;
   #listing: Promise<DeviceListing> | undefined;
+  /** The number of leases of each device, by its UUID. */
+  readonly #leases = new Map<string, number>();
 
   /** @param environment that of the workers, without the job's `env`. */
   constructor(environment: Environment) {
@@ -62,6 +71,27 @@ export class DevicePool {
     if (groups.length === 0) return {};
     const own = groups[index % groups.length]!;
     return assignedEnvironment(own, workerEnvironment(this.#environment, job.env));
+  }
+
+  /** Devices for one more user, beside others that come and go: those with the fewest leases. */
+  async lease(user: DeviceUser): Promise<DeviceLease> {
+    const { groups } = await this.groupsFor(user);
+    if (groups.length === 0) return { environment: {}, release() {} };
+    const leases = (group: Device[]) =>
+      Math.max(...group.map(({ uuid }) => this.#leases.get(uuid) ?? 0));
+    const own = groups.reduce((best, group) => (leases(group) < leases(best) ? group : best));
+    const add = (count: number) => {
+      for (const { uuid } of own) this.#leases.set(uuid, (this.#leases.get(uuid) ?? 0) + count);
+    };
+    add(1);
+    let isReleased = false;
+    return {
+      environment: assignedEnvironment(own, workerEnvironment(this.#environment, user.env)),
+      release() {
+        if (!isReleased) add(-1);
+        isReleased = true;
+      },
+    };
   }
 }
 

@@ -26,8 +26,8 @@ export async function deviceShares(
   return new DevicePool(environment);
 }
 
-/** Gives each worker of this machine GPUs of its own. */
-export type DeviceShares = Pick<DevicePool, "environmentFor">;
+/** Gives copies of models the GPUs of this machine that fewest others have. */
+export type DeviceShares = Pick<DevicePool, "lease">;
 
 /** The facts of this machine. */
 export function thisMachine(): Required<Machine> {

@@ -132,6 +132,21 @@ describe("DevicePool", () => {
     const given = await Promise.all(slots.map((slot) => pool.environmentFor(jobOf(), slot)));
     expect(given.map(({ CUDA_VISIBLE_DEVICES: shown }) => shown)).toEqual([..."01211"]);
   });
+
+  it("leases the devices that the fewest others have", async () => {
+    const pool = poolOf();
+    const shownOf = async (job = jobOf()) => {
+      const { environment, release } = await pool.lease(job);
+      return { shown: environment.CUDA_VISIBLE_DEVICES, release };
+    };
+    const [first, second] = [await shownOf(), await shownOf(jobOf({ devices: [0, 1] }))];
+    expect([first.shown, second.shown, (await shownOf()).shown]).toEqual(["0", "1", "2"]);
+    second.release();
+    second.release();
+    expect([(await shownOf()).shown, (await shownOf()).shown]).toEqual(["1", "0"]);
+    const none = await new DevicePool({ PATH: "/nowhere" }).lease(jobOf());
+    expect(none.environment).toEqual({});
+  });
 });
 
 type Opened = Record<string, string | undefined>[];

@@ -14,7 +14,7 @@ import { engineContext } from "../../engines/engine-context.ts";
 
 const openStorage = storageOpener({ ...engineContext(), store: {}, spoolDirectory: tmpdir() });
 const processes = systemProcesses(process.pid, process.platform);
-const resources = { cores: 1, devices: { environmentFor: async () => ({}) } };
+const resources = { cores: 1, devices: { lease: async () => ({ environment: {}, release() {} }) } };
 const context = { ...engineContext(), openStorage, processes, resources, logAccess() {} };
 
 type Body = NonNullable<RequestInit["body"]>;
