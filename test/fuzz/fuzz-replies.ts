@@ -97,13 +97,18 @@ function wholeOf({ askedFor }: HostileReply): unknown {
 }
 
 /** What came of asking, as JSON: what cannot be written as such could be in no result. */
-async function ask({ askedFor }: HostileReply, origin: string, random: Random): Promise<string> {
+async function ask(
+  { askedFor, isSound }: HostileReply,
+  origin: string,
+  random: Random,
+): Promise<string> {
   if (askedFor === "listing" || askedFor === "file")
     return JSON.stringify(await read(askedFor, origin, random));
   const engine = openOpenai(
     modelOptions.parse({
-      ...{ engine: "openai", name: "m", baseUrl: `${origin}/v1`, timeoutMs: 1000 },
-      ...{ maxInFlight: 1, maxEndpointDownMs: 50 },
+      ...{ engine: "openai", name: "m", baseUrl: `${origin}/v1` },
+      // A sound reply comes when the machine gets to it.
+      ...{ timeoutMs: isSound ? maxReplyMs / 2 : 1000, maxInFlight: 1, maxEndpointDownMs: 50 },
     }) as OpenaiModelOptions,
     engineContext({ random }),
   );
