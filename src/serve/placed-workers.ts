@@ -59,7 +59,6 @@ class LeasingEngine extends WrappedEngine {
   }
 
   override async close(): Promise<void> {
-    await super.close();
-    this.#release();
+    await super.close().finally(this.#release);
   }
 }
