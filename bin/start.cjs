@@ -10,9 +10,18 @@ enableCompileCache?.();
 
 const root = join(__dirname, "..");
 const source = join(root, "src/cli/main.ts");
-const entry = existsSync(source) ? source : join(root, "dist/cli/main.js");
 
-import(pathToFileURL(entry).href).catch((error) => {
+function refuse(error) {
   process.stderr.write(`error INTERNAL: Sluice could not be loaded\n${error?.stack ?? error}\n`);
   process.exitCode = 70;
-});
+}
+
+if (existsSync(source)) {
+  import(pathToFileURL(source).href).catch(refuse);
+} else {
+  try {
+    require("../dist/cli/main.cjs");
+  } catch (error) {
+    refuse(error);
+  }
+}

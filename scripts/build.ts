@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { bundle, entryPoints } from "./bundle.ts";
+import { bundle, libraries, program } from "./bundle.ts";
 
 /**
  * Makes dist/ from src/: the compiler writes the type declarations, file by file, and the bundler
@@ -26,7 +26,7 @@ async function build(): Promise<void> {
   rmSync(dist, { recursive: true, force: true });
   writeDeclarations();
   await bundle(root);
-  const wanted = entryPoints.flatMap((name) => [`${name}.js`, `${name}.d.ts`]);
+  const wanted = [...libraries.flatMap((name) => [`${name}.js`, `${name}.d.ts`]), `${program}.cjs`];
   const missing = wanted.filter((name) => !existsSync(join(dist, name)));
   if (missing.length > 0) throw new Error(`not built: ${missing.join(", ")}`);
 }

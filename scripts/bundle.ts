@@ -5,34 +5,62 @@ import { type Plugin, rolldown } from "rolldown";
 /** Makes the JavaScript of `dist/`: few files, with the packages that src imports inside them. */
 
 /**
- * Files that users import, that other processes start by path, or whose place in `dist/` counts:
- * `entry.ts` finds the package's files from where it lies itself.
+ * Files that users import, that other processes and threads start by path, or whose place in
+ * `dist/` counts: `entry.ts` finds the package's files from where it lies itself. What a host runs
+ * are modules of users: they and the host share the modules that users import.
  */
-export const entryPoints = [
+export const libraries = [
   "index",
   "entry",
   "testing/index",
   "testing/fake-server-main",
-  "cli/main",
   "engines/host/main",
   "data/formats/decoding-thread/thread-main",
 ] as const;
 
+/** The command line, which coordinators and workers run. */
+export const program = "cli/main";
+
+const entryPoints = [...libraries, program];
+
 const noticesFile = "THIRD-PARTY-NOTICES.txt";
 
 /**
- * Bundles `src/` into `dist/`. What two programs share, and what is loaded when it is needed only,
- * becomes a chunk at the top of `dist/`. Names stay as they are, so that stacks can be read.
+ * Bundles `src/` into `dist/`: what users import as modules, and the program as CommonJS, whose
+ * compiled code can be kept with all functions that ran (`cli/code-cache.ts`).
  *
  * @throws Error where a module cannot be found, and at any other warning.
  */
 export async function bundle(root: string): Promise<void> {
+  const modules = [
+    ...(await bundleForm(root, "esm", libraries)),
+    ...(await bundleForm(root, "cjs", ["entry", "cli/code-cache", program])),
+  ];
+  writeFileSync(join(root, "dist", noticesFile), notices(modules));
+}
+
+/**
+ * What two programs share, and what is loaded when it is needed only, becomes a chunk at the top of
+ * `dist/`. Names stay as they are, so that stacks can be read.
+ *
+ * @returns the files that lie in the bundle.
+ */
+async function bundleForm(
+  root: string,
+  format: "esm" | "cjs",
+  names: readonly string[],
+): Promise<string[]> {
   const source = join(root, "src");
   const { readTogether, chunkOf } = startChunks(source);
   const build = await rolldown({
-    input: Object.fromEntries(entryPoints.map((name) => [name, join(source, `${name}.ts`)])),
+    input: Object.fromEntries(names.map((name) => [name, join(source, `${name}.ts`)])),
     platform: "node",
-    plugins: [lightUndici(source), shakenOpenTelemetry(), readTogether, plainBuiltins()],
+    plugins: [
+      lightUndici(source),
+      shakenOpenTelemetry(),
+      readTogether,
+      ...(format === "esm" ? [plainBuiltins()] : []),
+    ],
     // Some modules are loaded late by one importer and at once by another.
     checks: { ineffectiveDynamicImport: false },
     onLog(level, { message }) {
@@ -40,22 +68,28 @@ export async function bundle(root: string): Promise<void> {
     },
   });
   try {
-    const directory = join(root, "dist");
+    const extension = format === "esm" ? "js" : "cjs";
     const { output } = await build.write({
-      dir: directory,
-      format: "esm",
-      entryFileNames: "[name].js",
-      chunkFileNames: "[name]-[hash].js",
+      dir: join(root, "dist"),
+      format,
+      entryFileNames: `[name].${extension}`,
+      chunkFileNames: `[name]-[hash].${extension}`,
+      banner: format === "esm" ? "" : ({ name }) => commonJsHead(name),
       // With one character beyond Latin-1, a file has two bytes a character in V8: slower to read.
       charset: "ascii",
       comments: { jsdoc: false },
       codeSplitting: { groups: startGroups(chunkOf) },
     });
-    const modules = output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
-    writeFileSync(join(directory, noticesFile), notices(modules));
+    return output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
   } finally {
     await build.close();
   }
+}
+
+/** Modules are strict by themselves; CommonJS says so. */
+function commonJsHead(name: string): string {
+  if (name !== program) return '"use strict";';
+  return '"use strict";\nrequire = require("./code-cache.cjs").requireKeepingCode(__filename);';
 }
 
 /** What engine hosts import of which a run may start many. */
@@ -105,7 +139,7 @@ function startChunks(source: string) {
         };
         for (const root of roots) {
           const id = join(source, `${root}.ts`);
-          if (!this.getModuleInfo(id)) this.error(`there is no ${id} for the chunks of a start`);
+          if (!existsSync(id)) this.error(`there is no ${id} for the chunks of a start`);
           add(id);
         }
         return found;

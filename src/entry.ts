@@ -9,14 +9,16 @@ export type EntryName =
 
 /**
  * Where a program of this package lies: beside this module and with its extension, which is `.ts`
- * in the sources (Node strips their types) and `.js` in `dist`. The compiler leaves file names in
- * `new URL("./x.ts", …)` as they are, so this is the one place that names such files.
+ * in the sources (Node strips their types) and `.js` in `dist`, where the command line is `.cjs`:
+ * see `cli/code-cache.ts`. The compiler leaves file names in `new URL("./x.ts", …)` as they are, so
+ * this is the one place that names such files.
  *
  * @example
  * entryUrl("cli/main").pathname.endsWith("/cli/main.ts"); // true in the sources
  */
 export function entryUrl(name: EntryName): URL {
-  const extension = import.meta.url.endsWith(".ts") ? ".ts" : ".js";
+  const isSource = import.meta.url.endsWith(".ts");
+  const extension = isSource ? ".ts" : name === "cli/main" ? ".cjs" : ".js";
   return new URL(`./${name}${extension}`, import.meta.url);
 }
 

@@ -13,7 +13,7 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))
 def software_directory() -> str | None:
     """The npm package: inside of this package if it came as a wheel, else around it."""
     for directory in (os.path.join(PACKAGE, "software"), os.path.join(PACKAGE, "..", "..")):
-        if os.path.exists(os.path.join(directory, "dist", "cli", "main.js")):
+        if os.path.exists(os.path.join(directory, "dist", "cli", "main.cjs")):
             return os.path.realpath(directory)
     return None
 
@@ -63,7 +63,7 @@ def fetched_node(package: str) -> str | None:
 def node_command(node: str, directory: str) -> list[str]:
     """The command line of the `sluice` in a folder."""
     # As the pool of one machine starts its workers: see limits.maxYoungSpaceMegabytes.
-    return [node, "--max-semi-space-size=32", os.path.join(directory, "dist", "cli", "main.js")]
+    return [node, "--max-semi-space-size=32", os.path.join(directory, "dist", "cli", "main.cjs")]
 
 
 def sluice_command(package: str | None = None) -> list[str]:

@@ -69,4 +69,4 @@ function processIo(): CliIo {
   };
 }
 
-await runCommandLine(process.argv.slice(2), processIo(), { version: softwareVersion() });
+void runCommandLine(process.argv.slice(2), processIo(), { version: softwareVersion() });

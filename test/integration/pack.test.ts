@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import {
+  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -7,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { isBuiltin } from "node:module";
@@ -106,7 +108,7 @@ describe("the packed package", () => {
         "dist/index.js",
         "dist/index.d.ts",
         "dist/testing/index.d.ts",
-        "dist/cli/main.js",
+        "dist/cli/main.cjs",
         "dist/engines/host/main.js",
         "dist/THIRD-PARTY-NOTICES.txt",
         "schema/job.json",
@@ -147,6 +149,44 @@ describe("the packed package", () => {
       rows.map((_, index) => `row ${index}`),
     );
     await sluice("verify", "y.jsonl");
+  });
+
+  it("keeps the code that it compiled, and does without", async (context) => {
+    context.skip(unreachable !== "", unreachable);
+    const cache = join(folder, "code");
+    writeFileSync(join(user, "one.jsonl"), '{"text":"a"}\n');
+    const asked = ["--input", "one.jsonl", "--model", "fake", "--prompt", "{{ text }}"];
+    const run = async (settings: readonly string[] = [`NODE_COMPILE_CACHE=${cache}`]) => {
+      const call = ["npx", "--no-install", "sluice", "run", ...asked, "--output", "one-answer"];
+      await succeed("env", [...settings, ...call, "--overwrite"]);
+    };
+    const kept = () =>
+      readdirSync(cache, { recursive: true, encoding: "utf8" })
+        .filter((name) => /\/(start|coordinator)-[\w-]{8}\.cjs\.\w+$/.test(name))
+        .map((name) => join(cache, name));
+
+    await run();
+    const programs = kept().map((file) => file.split(".").at(-1));
+    expect(new Set(programs)).toEqual(new Set(["run", "worker"]));
+    for (const file of kept()) expect(statSync(file).mode & 0o777).toBe(0o600);
+
+    // A part of zeros: V8 itself would not see it.
+    const damaged = kept()[0]!;
+    const bytes = readFileSync(damaged);
+    bytes.fill(0, bytes.length / 2, bytes.length / 2 + 100);
+    writeFileSync(damaged, bytes);
+    await run();
+    expect(readFileSync(damaged).equals(bytes)).toBe(false);
+
+    const others = dirname(damaged);
+    for (const file of kept()) rmSync(file);
+    chmodSync(others, 0o777);
+    await run();
+    expect(kept()).toEqual([]);
+    await run(["NODE_DISABLE_COMPILE_CACHE=1"]);
+    chmodSync(others, 0o755);
+    await run();
+    expect(kept().length).toBeGreaterThan(0);
   });
 
   it("runs a job over HTTP with the part of undici that is in the bundle", async (context) => {
@@ -213,14 +253,21 @@ describe("the packed package", () => {
   it("imports nothing but files that are there and what Node brings", () => {
     const dist = join(copy, "dist");
     const files = readdirSync(dist, { recursive: true, encoding: "utf8" });
-    const scripts = files.filter((name) => name.endsWith(".js"));
-    expect(scripts.length).toBeGreaterThanOrEqual(30);
-    const imports = scripts.flatMap((name) =>
-      [...readFileSync(join(dist, name), "utf8").matchAll(/^import .*? from "([^"]+)";/gm)].map(
-        ([, target]) => (target!.startsWith(".") ? join(dist, dirname(name), target!) : target!),
-      ),
-    );
-    expect(imports.length).toBeGreaterThanOrEqual(100);
+    const forms = [
+      { extension: ".js", imports: /^import .*? from "([^"]+)";/gm },
+      { extension: ".cjs", imports: /^(?:let|const) \w+ = require\("([^"]+)"\);/gm },
+    ];
+    const imports = forms.flatMap((form) => {
+      const scripts = files.filter((name) => name.endsWith(form.extension));
+      expect(scripts.length).toBeGreaterThanOrEqual(30);
+      const found = scripts.flatMap((name) =>
+        [...readFileSync(join(dist, name), "utf8").matchAll(form.imports)].map(([, target]) =>
+          target!.startsWith(".") ? join(dist, dirname(name), target!) : target!,
+        ),
+      );
+      expect(found.length).toBeGreaterThanOrEqual(100);
+      return found;
+    });
     const isThere = (target: string) => isBuiltin(target) || existsSync(target);
     expect(imports.filter((target) => !isThere(target))).toEqual([]);
   });

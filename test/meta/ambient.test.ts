@@ -42,6 +42,10 @@ const exceptions: Record<string, { effects: string[]; reason: string }> = {
     effects: ["process"],
     reason: "a program that imports sluice has no command line that could hand its process down",
   },
+  "src/cli/code-cache.ts": {
+    effects: ["performance.now", "setTimeout"],
+    reason: "it loads the program, clock included",
+  },
   "src/data/storage/local.ts": {
     effects: ["node:crypto"],
     reason: "names of temporary files must differ between processes, and decide nothing",

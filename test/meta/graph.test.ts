@@ -9,6 +9,7 @@ const entryPoints = [
   "src/index.ts",
   "src/testing/index.ts",
   "src/cli/main.ts",
+  "src/cli/code-cache.ts",
   "src/data/formats/decoding-thread/thread-main.ts",
   "src/engines/host/main.ts",
   "src/testing/fake-server-main.ts",

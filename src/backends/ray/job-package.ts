@@ -31,7 +31,7 @@ export async function packJob(job: JobSpec): Promise<{ name: string; archive: Ui
   const files: PackedFile[] = [{ name: "job.json", data: Buffer.from(jobText(job)) }];
   if (job.ray?.software !== "installed") {
     const root = fileURLToPath(packageFile("."));
-    if (!existsSync(join(root, "dist/cli/main.js"))) {
+    if (!existsSync(join(root, "dist/cli/main.cjs"))) {
       throw new SluiceError("RAY_SETUP_FAILED", "the JavaScript of Sluice is not built", {
         hint: "npm run build, or set ray.software: installed",
       });

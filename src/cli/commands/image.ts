@@ -34,7 +34,7 @@ export function register(command: Command, io: CliIo): void {
 async function image({ tag, push, buildArg = [] }: ImageFlags, io: CliIo): Promise<void> {
   if (tag === undefined) throw new SluiceError("USAGE", "name the image: sluice image --tag NAME");
   const root = fileURLToPath(packageFile("."));
-  if (!existsSync(join(root, "dist/cli/main.js"))) {
+  if (!existsSync(join(root, "dist/cli/main.cjs"))) {
     throw new SluiceError("USAGE", "this checkout is not built", { hint: "npm run build" });
   }
   const { firstWorking } = await import("../../engines/find-program.ts");
