@@ -1,5 +1,5 @@
 import { readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
-import { createRequire, getCompileCacheDir } from "node:module";
+import { createRequire, enableCompileCache } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { constants, Script } from "node:vm";
 import { crc32 } from "node:zlib";
@@ -41,7 +41,8 @@ type ChunkBody = (
  * @returns Node's own `require` where it keeps no code, or in a folder that others can write.
  */
 export function requireKeepingCode(file: string): NodeJS.Require {
-  const directory = getCompileCacheDir();
+  // A scheduler starts a worker without `bin/sluice.cjs`, which asks for it as well.
+  const { directory } = enableCompileCache();
   const plain = createRequire(file);
   if (directory === undefined || !isOwn(directory)) return plain;
   const [, , command = ""] = process.argv;
