@@ -17,13 +17,15 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.stop());
 
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 /** A person outside of the cluster, with a job of rows that take 100 ms each. */
 function outside(rows: number) {
   const folder = scratchFolder();
   writeRayJob(folder, rows, cluster.dashboard, 2);
   const call = (...words: string[]) => runSluice(words, folder);
   const start = (...words: string[]) => {
-    const running = startSluice(words, folder);
+    const running = startSluice(words, folder, { TRACEPARENT: traceparent });
     onTestFinished(() => running.killGroup("SIGKILL"));
     return running;
   };
@@ -151,7 +153,10 @@ describe("backend ray from outside of the cluster", () => {
     const first = me.start("run", "job.yaml");
     await until(async () => (await me.answered()) > 0, "answers");
     const record = join(me.folder, "out/_sluice/coordinators/000001.json");
-    process.kill(JSON.parse(readFileSync(record, "utf8")).pid, "SIGKILL");
+    const { pid } = JSON.parse(readFileSync(record, "utf8"));
+    const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+    expect(variables).toContain(`TRACEPARENT=${traceparent}`);
+    process.kill(pid, "SIGKILL");
     const ended = await first.ended;
     expect(ended, ended.stderr).toMatchObject({ code: 75 });
     expect(ended.stderr).toContain("error WORKERS_GONE");

@@ -5,6 +5,7 @@ import { sortableId } from "../../foundation/ids.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { systemRandom } from "../../foundation/random.ts";
+import { traceContextOf } from "../../foundation/telemetry.ts";
 import { leadingCoordinator, requestCancel } from "../../run/coordinate/coordinator.ts";
 import { locateRun } from "../../run/directory/locate.ts";
 import { runStorage } from "../../run/directory/run-storage.ts";
@@ -20,6 +21,7 @@ import { recordSubmission, submissionsTo } from "../../run/submissions.ts";
 import {
   type BackendContext,
   type DelegatedCall,
+  type Environment,
   nodePackage,
   type OpenBackend,
 } from "../context.ts";
@@ -63,7 +65,7 @@ export function openRayOutside({ environment }: BackendContext, address: string)
     prepare: refuse,
     workersFor: async ({ workers }) => ({ workers: workers.max ?? 1, notices: [] }),
     run: refuse,
-    delegate: (job, call) => new OutsideCall(client, job, call).carryOut(),
+    delegate: (job, call) => new OutsideCall(client, job, call, environment).carryOut(),
     scheduled: {
       async render(job, location) {
         const { name } = await packJob(job);
@@ -102,11 +104,13 @@ class OutsideCall {
   readonly #client: RayJobsClient;
   readonly #job: JobSpec;
   readonly #call: DelegatedCall;
+  readonly #environment: Environment;
 
-  constructor(client: RayJobsClient, job: JobSpec, call: DelegatedCall) {
+  constructor(client: RayJobsClient, job: JobSpec, call: DelegatedCall, environment: Environment) {
     this.#client = client;
     this.#job = job;
     this.#call = call;
+    this.#environment = environment;
   }
 
   async carryOut(): Promise<RunResult> {
@@ -173,6 +177,7 @@ class OutsideCall {
     const uri = await this.#client.upload(name, archive);
     const number = 1 + Math.max(0, ...jobs.map(({ submission_id: id }) => numberOf(id!)));
     const sent = submissionOf(job, directory, number, uri, words);
+    sent.entrypoint = `${this.#trace()}${sent.entrypoint}`;
     sent.metadata.digest = digest;
     signal.throwIfAborted();
     await this.#client.submit(sent);
@@ -180,6 +185,17 @@ class OutsideCall {
     assertSame(await this.#client.job(sent.submission_id), digest);
     this.#notice(`the coordinator is submitted as ray ${sent.submission_id}`);
     return { id: sent.submission_id, sent, before };
+  }
+
+  /** The variables by which the coordinator's spans join the trace of this call. */
+  #trace(): string {
+    const { TRACEPARENT, TRACESTATE } = this.#environment;
+    const trace = this.#call.dependencies.trace ?? traceContextOf(TRACEPARENT, TRACESTATE);
+    const { traceparent, tracestate } = trace ?? {};
+    const variables = Object.entries({ TRACEPARENT: traceparent, TRACESTATE: tracestate });
+    return variables
+      .flatMap(([name, value]) => (value ? [`${name}=${quoted(value)} `] : []))
+      .join("");
   }
 
   /** The coordinator of this job; undefined if the job ends without. */
