@@ -62,6 +62,29 @@ describe("openvino with a template that has tools", () => {
     expect(different.size).toBeGreaterThan(3);
   });
 
+  it("has a template of its own for tools, where the file names one", async () => {
+    const { path } = await resolveModel("smollm2-135m-instruct", engineContext, {
+      download: false,
+    });
+    const named = await withTemplate(path, hermesTemplate, true);
+    const options = openvinoModel.parse({ engine: "openvino", name: named.path, ...place });
+    const own = openedEngine(await openOpenvino(options, engineContext), { callsTools: true });
+    try {
+      const plainChat = { tool_choice: "none", max_tokens: 1 };
+      const asThere = await ask(engine, { messages: primed });
+      const calling = await ask(own, { messages: primed });
+      expect(callsOf(calling)).toEqual(callsOf(asThere));
+      expect(calling.usage.promptTokens).toBe(asThere.usage.promptTokens);
+      // The model's own template begins each conversation with a system message of its own.
+      const plain = await ask(own, plainChat);
+      const hermes = await ask(engine, plainChat);
+      expect(plain.usage.promptTokens).toBeGreaterThan(hermes.usage.promptTokens);
+    } finally {
+      await own.close();
+      await named.remove();
+    }
+  });
+
   it("calls a tool where it may, and tells the text before it alone", async () => {
     const told: string[] = [];
     const response = await ask(engine, { messages: primed }, { tell: (text) => told.push(text) });

@@ -13,7 +13,7 @@ import {
   requestSeed,
   type SamplingParameters,
 } from "../../foundation/inference.ts";
-import type { Json, JsonObject } from "../../foundation/json.ts";
+import type { JsonObject } from "../../foundation/json.ts";
 import type { Engine, EngineContext, PromptWords, TokenizedPrompts } from "../engine.ts";
 import { type HostedClient, openHostedEngine } from "../host/client.ts";
 import type { TokenRequest } from "../host/protocol.ts";
@@ -22,10 +22,10 @@ import { locateEnginePackage } from "../packages/packages.ts";
 import { callingGrammar } from "../weights/calling-grammar.ts";
 import { ChatTemplate, type PromptPiece, spaceAfter } from "../weights/chat-template.ts";
 import { partsOf, requestTokens } from "../weights/prompt-tokens.ts";
-import { type AskedCalls, askedCalls } from "../weights/tool-calling.ts";
+import { type AskedCalls, askedCalls, isOfTools } from "../weights/tool-calling.ts";
 import { WrappedEngine } from "../wrapped-engine.ts";
 import { CallingAnswers } from "./calling-answers.ts";
-import { findWeights } from "./model-files.ts";
+import { findWeights, type Weights } from "./model-files.ts";
 import type { OpenvinoModelOptions } from "./options.ts";
 
 const defaultSequences = 64;
@@ -82,7 +82,7 @@ export async function openOpenvino(
     },
     context: { ...context, environment, hostCommand: [located.python!, program] },
   });
-  return new OpenvinoEngine(client, contextTokens, weights.facts);
+  return new OpenvinoEngine(client, contextTokens, weights);
 }
 
 /** A quarter of the free memory: the model and the input need some too. */
@@ -95,14 +95,16 @@ class OpenvinoEngine extends WrappedEngine {
   readonly #client: HostedClient;
   readonly #contextTokens: number;
   readonly #digest: string;
-  #template: ChatTemplate | undefined;
+  readonly #toolTemplate: string | undefined;
+  readonly #templates = new Map<string, ChatTemplate>();
 
-  constructor(client: HostedClient, contextTokens: number, weights: Json) {
+  constructor(client: HostedClient, contextTokens: number, weights: Weights) {
     super(client);
     this.#client = client;
     this.#contextTokens = contextTokens;
     // The rules of the tokenizer are in the weights' file, or in the folder beside them.
-    this.#digest = sha256Hex(JSON.stringify([client.choices?.version, weights]));
+    this.#digest = sha256Hex(JSON.stringify([client.choices?.version, weights.facts]));
+    this.#toolTemplate = weights.toolTemplate;
   }
 
   async infer(
@@ -112,7 +114,7 @@ class OpenvinoEngine extends WrappedEngine {
   ): Promise<InferenceResponse> {
     const { tokens, slottedLine } = request;
     const { bosToken, firstToken } = this.#model;
-    const calls = askedCalls(request, () => this.#chatTemplate);
+    const calls = askedCalls(request, () => this.#template(true));
     // The end of a prompt decides the beginning of its line.
     const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request, calls && request.tools);
     const parts = tokens ?? partsOf(pieces, (await this.#client.tokenizePieces([pieces]))[0]!);
@@ -155,14 +157,17 @@ class OpenvinoEngine extends WrappedEngine {
 
   #piecesOf({ messages, prompt }: PromptWords, tools?: readonly JsonObject[]): PromptPiece[] {
     if (messages === undefined) return [{ kind: "content", text: prompt ?? "" }];
-    return this.#chatTemplate.render(messages, tools);
+    const hasTools = tools !== undefined || messages.some(isOfTools);
+    return this.#template(hasTools).render(messages, tools);
   }
 
-  get #chatTemplate(): ChatTemplate {
+  #template(hasTools: boolean): ChatTemplate {
     const { chatTemplate, bos, eos, specialTexts } = this.#model;
-    const special = () => specialTexts;
-    this.#template ??= new ChatTemplate(chatTemplate, { bos, eos, special });
-    return this.#template;
+    const source = (hasTools && this.#toolTemplate) || chatTemplate;
+    const known = this.#templates.get(source);
+    const template = known ?? new ChatTemplate(source, { bos, eos, special: () => specialTexts });
+    this.#templates.set(source, template);
+    return template;
   }
 }
 

@@ -19,6 +19,8 @@ export interface Weights {
   path: string;
   /** Most tokens of prompt and answer, if the model's files say so. */
   trainedTokens: number | undefined;
+  /** The chat template for conversations with tools, if it is another one. */
+  toolTemplate: string | undefined;
   /** The weights, for the log and the manifest. */
   facts: Readonly<Record<string, Json>>;
 }
@@ -52,9 +54,11 @@ export async function findWeights(
   }
   const sections = metadata[architecture] as { context_length?: number } | undefined;
   const files = await modelFiles(path);
+  const template = metadata.tokenizer?.chat_template;
   return {
     path,
     trainedTokens: sections?.context_length,
+    toolTemplate: typeof template === "object" ? template.tool_use : undefined,
     facts: {
       file: basename(path),
       sha256: sha256 ?? (await keptSha256(files, context.homeDirectory)),
@@ -77,6 +81,7 @@ async function folderWeights(path: string, context: ModelContext): Promise<Weigh
   return {
     path,
     trainedTokens: await positionsOf(join(path, "config.json")),
+    toolTemplate: await toolTemplateIn(path),
     facts: { file: basename(path), sha256: await keptSha256([weights], context.homeDirectory) },
   };
 }
@@ -85,6 +90,21 @@ async function positionsOf(config: string): Promise<number | undefined> {
   try {
     const { max_position_embeddings: positions } = JSON.parse(await readFile(config, "utf8"));
     return Number.isInteger(positions) && positions > 0 ? positions : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** As transformers writes it: in a file of its own, formerly in a list of templates. */
+async function toolTemplateIn(folder: string): Promise<string | undefined> {
+  const text = async (name: string) => readFile(join(folder, name), "utf8");
+  try {
+    return await text("additional_chat_templates/tool_use.jinja");
+  } catch {}
+  try {
+    const { chat_template: named } = JSON.parse(await text("tokenizer_config.json"));
+    const found = Array.isArray(named) ? named.find(({ name }) => name === "tool_use") : undefined;
+    return typeof found?.template === "string" ? found.template : undefined;
   } catch {
     return undefined;
   }

@@ -22,9 +22,11 @@ const firstReadBytes = 4 * 1024 * 1024;
 const maxKeyBytes = 256;
 const maxKeyNames = 8;
 const maxKeptPairs = 1000;
+const keptTexts = ["general.architecture", "tokenizer.chat_template.tool_use"];
 
 /**
- * The architecture and the whole numbers in the header of a GGUF file, in objects by their keys.
+ * The architecture, the chat template for tools and the whole numbers in the header of a GGUF file,
+ * in objects by their keys.
  *
  * @throws SluiceError `MODEL_CORRUPT` if it is not a little-endian GGUF of version 2 or 3, is cut
  *   off, or has a header longer than `limits.maxModelHeaderBytes`.
@@ -71,11 +73,11 @@ function parse(cursor: Cursor, path: string): GgufMetadata {
     const keyBytes = cursor.take(cursor.uint64());
     const type = cursor.uint32();
     const names = keyBytes.length > maxKeyBytes ? [] : keyBytes.toString().split(".");
-    const isArchitecture = names.join(".") === "general.architecture" && type === stringType;
-    const isKept = type === uint32Type || isArchitecture;
+    const isKeptText = type === stringType && keptTexts.includes(names.join("."));
+    const isKept = type === uint32Type || isKeptText;
     if (!isKept || names.length === 0 || names.length > maxKeyNames || room-- <= 0) {
       skipValue(cursor, type, path);
-    } else keep(metadata, names, isArchitecture ? cursor.string() : cursor.uint32());
+    } else keep(metadata, names, isKeptText ? cursor.string() : cursor.uint32());
   }
   return metadata;
 }

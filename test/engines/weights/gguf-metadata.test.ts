@@ -39,11 +39,14 @@ describe("readGgufMetadata", () => {
       pair.uint32("llama.attention.head_count", 4),
       pair.float("llama.rope.freq_base", 1),
       pair.uint32("llama", 1),
+      pair.text("tokenizer.chat_template.tool_use", "{{ tools }}"),
+      pair.text("tokenizer.chat_template", "{{ messages }}"),
     ];
-    const metadata = await read(ggufFile(pairs.slice(0, 5), []));
+    const metadata = await read(ggufFile([...pairs.slice(0, 5), ...pairs.slice(6)], []));
     expect(metadata).toEqual({
       general: { architecture: "llama" },
       llama: { block_count: 2, attention: { head_count: 4 } },
+      tokenizer: { chat_template: { tool_use: "{{ tools }}" } },
     });
     // A number gives way where later keys need an object.
     expect(await read(ggufFile(pairs.toReversed(), []))).toEqual(metadata);
