@@ -182,8 +182,7 @@ class RunningServer implements Server {
       this.#context.logger.log("info", `${name} is loaded`, { ...model.choices });
     }
     await this.#torchServe.load();
-    const rows = await this.#listenForRows(stored.batches);
-    stored.batches.begin((id) => `http://${rows}/batches/${id}/v1`);
+    stored.batches.begin(`http://${await this.#listenForRows()}/v1`);
     this.#isReady = true;
   }
 
@@ -284,7 +283,7 @@ class RunningServer implements Server {
   }
 
   /** @returns its address: this machine alone reaches it, and only with the token of batches. */
-  async #listenForRows(batches: Batches): Promise<string> {
+  async #listenForRows(): Promise<string> {
     const { clock, random, telemetry } = this.#context;
     const rows = openListener({
       limits: { ...this.#options.limits, requestTimeoutMs: rowTimeoutMs },
@@ -293,17 +292,11 @@ class RunningServer implements Server {
     });
     if (telemetry) traceRequests(rows, telemetry, true);
     this.#rows = rows;
-    const addRoutes = async (scope: FastifyInstance) => {
-      const token = new BatchToken(this.#batchToken);
-      scope.addHook("onRequest", async (request) => {
-        request.caller = token.callerOf(request.headers.authorization);
-        if (request.method === "GET") return;
-        request.batchStop = batches.stopOf((request.params as { batch: string }).batch);
-        request.batchStop.throwIfAborted();
-      });
-      answerRoutes(scope, { models: this.#models, clock });
-    };
-    await rows.register(addRoutes, { prefix: "/batches/:batch" });
+    const token = new BatchToken(this.#batchToken);
+    rows.addHook("onRequest", async (request) => {
+      request.caller = token.callerOf(request.headers.authorization);
+    });
+    answerRoutes(rows, { models: this.#models, clock });
     return await listen(rows, "127.0.0.1:0");
   }
 

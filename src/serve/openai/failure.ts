@@ -7,7 +7,6 @@ import {
   isFaultOfRequest,
   requestFaults,
 } from "../../run/openai-batch/batch-lines.ts";
-import { unsentStatus } from "../batches/error-lines.ts";
 import { wordsForCallers } from "../words-for-callers.ts";
 
 /** OpenAI's name of an error's kind, and its HTTP status. */
@@ -42,8 +41,6 @@ export const kinds: Partial<Record<ErrorCode, Kind>> = {
   BATCH_UNKNOWN: [404, "invalid_request_error"],
   BATCH_OVER: [409, "invalid_request_error"],
   BATCH_UNFINISHED: [404, "invalid_request_error"],
-  BATCH_EXPIRED: [unsentStatus, "invalid_request_error", "batch_expired"],
-  BATCH_CANCELED: [unsentStatus, "invalid_request_error", "batch_cancelled"],
   RANGE_INVALID: [416, "invalid_request_error"],
   QUEUE_FULL: limited,
   DEADLINE_EXCEEDED: limited,
