@@ -17,6 +17,7 @@ import type { JsonObject } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { randomInteger } from "../foundation/random.ts";
 import type { TraceContext } from "../foundation/telemetry.ts";
+import { wireTable } from "../foundation/wire-table.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { rowPromptSet } from "../prompt/row-prompt-set.ts";
@@ -29,7 +30,6 @@ import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import { placedWorkers, type SharedResources } from "./placed-workers.ts";
 import { Suspects } from "./suspects.ts";
 import type { Caller } from "./tokens.ts";
-import { wordsForCallers } from "./words-for-callers.ts";
 import type { Workers } from "./workers.ts";
 
 /** One call of a client. */
@@ -324,7 +324,7 @@ export class ServedModel {
     } catch (thrown) {
       const error = asSluiceError(thrown);
       const { code } = error;
-      if (wordsForCallers[code] !== undefined)
+      if (wireTable[code]?.words !== undefined)
         this.#context.logger.log("warn", `${this.name}: ${error.message}`);
       this.#observer.failed(this.name, code);
       spans?.failed(code);

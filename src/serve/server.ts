@@ -32,7 +32,7 @@ import { traceRequests } from "./request-spans.ts";
 import { ServedModel } from "./served-model.ts";
 import { BatchToken, Tokens } from "./tokens.ts";
 import { descriptionRoutes } from "./torchserve/predictions.ts";
-import { refusals, sendFailure } from "./torchserve/replies.ts";
+import { sendFailure } from "./torchserve/replies.ts";
 import { TorchServeWire } from "./torchserve/wire.ts";
 
 /** A running server. */
@@ -335,5 +335,5 @@ const writeError: WriteError = (error, reply, request) => {
   const isOpenAi =
     /^\/v1(\/|$|\?)/.test(request.url) && !/:(predict|explain)(\?|$)/.test(request.url);
   if (isOpenAi) return writeFailure(error, reply);
-  sendFailure(error.code === "ROUTE_UNKNOWN" ? refusals.resource() : error, reply, request);
+  sendFailure(error, reply, request);
 };
