@@ -65,7 +65,7 @@ export function openRayOutside({ environment }: BackendContext, address: string)
     prepare: refuse,
     workersFor: async ({ workers }) => ({ workers: workers.max ?? 1, notices: [] }),
     run: refuse,
-    delegate: (job, call) => new OutsideCall(client, job, call, environment).carryOut(),
+    delegate: (job, call) => new OutsideCall(client, job, call, environment).run(),
     scheduled: {
       async render(job, location) {
         const { name } = await packJob(job);
@@ -113,7 +113,7 @@ class OutsideCall {
     this.#environment = environment;
   }
 
-  async carryOut(): Promise<RunResult> {
+  async run(): Promise<RunResult> {
     const { signal, fork, isDetached } = this.#call;
     if (fork) {
       const hint = "name another --output: this machine does not plan the run";

@@ -51,13 +51,13 @@ export async function runBatch(batch: Batch, options: BatchRunOptions): Promise<
   const { job, place } = copied ? copiedJob(batch, copied, options) : ownJob(batch, options);
   if (!stopped.aborted) {
     try {
-      return await carriedOut({ ...job, ...place }, options, AbortSignal.any([signal, stopped]));
+      return await runToSeal({ ...job, ...place }, options, AbortSignal.any([signal, stopped]));
     } catch (error) {
       if (!stopped.aborted || signal.aborted) throw error;
     }
   }
   const reason = asSluiceError(stopped.reason);
-  return await carriedOut(job, options, signal, {
+  return await runToSeal(job, options, signal, {
     openEngine: async ({ engine }) => refusingEngine(engine, reason, clock),
   });
 }
@@ -107,7 +107,7 @@ function commonJob(batch: Batch, { dataDirectory }: BatchRunOptions) {
   } satisfies Partial<JobInput>;
 }
 
-async function carriedOut(
+async function runToSeal(
   job: JobInput,
   { environment, token, logger, tracing }: BatchRunOptions,
   signal: AbortSignal,
