@@ -220,8 +220,6 @@ class HostedEngineClient implements HostedClient {
       onLine: (line) => context.logger.log("debug", line, { host: kind }),
       clock: context.clock,
       nativeCalls,
-      // These compute beside the event loop, and notice at once that the channel has closed.
-      isLeashed: kind === "predictor" || kind === "stages",
       spawn,
     });
     // Without its channel a host is useless, whatever it still does.
