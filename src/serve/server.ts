@@ -182,7 +182,7 @@ class RunningServer implements Server {
       this.#context.logger.log("info", `${name} is loaded`, { ...model.choices });
     }
     await this.#torchServe.load();
-    stored.batches.begin(`http://${await this.#listenForRows()}/v1`);
+    stored.batches.begin(`http://${await this.#listenForRows()}`);
     this.#isReady = true;
   }
 
@@ -296,7 +296,10 @@ class RunningServer implements Server {
     rows.addHook("onRequest", async (request) => {
       request.caller = token.callerOf(request.headers.authorization);
     });
-    answerRoutes(rows, { models: this.#models, clock });
+    const addRoutes = async (scope: FastifyInstance) =>
+      answerRoutes(scope, { models: this.#models, clock });
+    // Apart from the routes of callers: in figures and traces, too.
+    await rows.register(addRoutes, { prefix: "/batches/:batch" });
     return await listen(rows, "127.0.0.1:0");
   }
 

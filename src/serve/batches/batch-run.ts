@@ -22,7 +22,7 @@ const givenUpAtOnce = 64;
 export interface BatchRunOptions {
   /** Absolute path or address of the data directory. */
   dataDirectory: string;
-  /** Address that answers the rows of batches, up to and including `/v1`. */
+  /** Address that answers the rows of this batch, up to and including `/v1`. */
   baseUrl: string;
   token: string;
   /** Requests that the model computes at once. */

@@ -68,7 +68,7 @@ export class Batches {
   readonly #carried = new Set<Promise<void>>();
   readonly #timers = new Map<string, () => void>();
   readonly #counts = new Map<string, { atMs: number; counts: Promise<Counts> }>();
-  #baseUrl: string | undefined;
+  #rows: string | undefined;
 
   private constructor(context: BatchesContext) {
     this.#context = context;
@@ -89,10 +89,10 @@ export class Batches {
   /**
    * Continues what an earlier server began, and carries out new ones.
    *
-   * @param baseUrl the address to which rows are sent, up to and including `/v1`.
+   * @param rows the address to which rows are sent.
    */
-  begin(baseUrl: string): void {
-    this.#baseUrl = baseUrl;
+  begin(rows: string): void {
+    this.#rows = rows;
     const open = this.#sorted().filter(({ hasEnded }) => !hasEnded);
     // Those in progress had a place already.
     const begun = (batch: Batch) => Number(batch.object.in_progress_at === null);
@@ -127,7 +127,7 @@ export class Batches {
     const shown = { ...batch.object };
     await this.#keepInput(batch);
     // Until the models are loaded it only waits, as those of an earlier server.
-    if (this.#baseUrl !== undefined) this.#start(batch);
+    if (this.#rows !== undefined) this.#start(batch);
     return shown;
   }
 
@@ -325,7 +325,7 @@ export class Batches {
     const model = models.all().find(({ name }) => name === batch.object.model);
     return await runBatch(batch, {
       dataDirectory: options.dataDirectory,
-      baseUrl: this.#baseUrl!,
+      baseUrl: `${this.#rows}/batches/${batch.id}/v1`,
       slots: model?.slots ?? 1,
       place: options.batches,
       ...{ token, environment, clock, logger, signal: this.#closing.signal },
