@@ -293,7 +293,9 @@ class HostedEngineClient implements HostedClient {
     const late = this.#endedBecause;
     this.#endedBecause = undefined;
     const detail = [late ?? how, ...lastWords(lines)].join("; ");
-    this.#options.context.logger.log("warn", `engine host ended: ${detail}`, { pid: host.pid });
+    this.#options.context.logger.log("warn", `engine host ended: ${detail}`, {
+      pid: this.choices.pid,
+    });
     this.#rejectAll(new SluiceError(late === undefined ? "ENGINE_DIED" : "ENGINE_STALLED", detail));
   }
 

@@ -8,7 +8,6 @@ import type { FromHost, ToHost } from "./protocol.ts";
 
 /** A running engine host, seen from its worker. */
 export interface HostProcess {
-  readonly pid: number | undefined;
   readonly channel: Channel<ToHost<unknown, unknown>, FromHost>;
   /** Resolves with the facts of its end, once the process is gone and its output was read. */
   readonly ended: Promise<HostEnd>;
@@ -45,7 +44,7 @@ export function startHostProcess(options: HostProcessOptions): HostProcess {
   const [program = "", ...args] = command;
   const environment = { ...options.environment, UV_THREADPOOL_SIZE: String(nativeCalls) };
   const leash = { environment, clock, hasChannel: true, ...(spawn && { spawn }) };
-  const { pid, stdin, stdout, stderr, channel, ended, kill } = startLeashed(program, args, leash);
+  const { stdin, stdout, stderr, channel, ended, kill } = startLeashed(program, args, leash);
   stdin.end();
   const lines: string[] = [];
   const keep = (line: string) => {
@@ -57,7 +56,6 @@ export function startHostProcess(options: HostProcessOptions): HostProcess {
     readOutputLines(stream, limits.readChunkBytes, { onLine: keep });
   }
   return {
-    pid,
     channel: jsonLinesChannel(channel!, channel!),
     ended: ended.then(({ how }) => {
       // Perhaps only the holder of the leash ended.
