@@ -7,10 +7,10 @@ import { fullSupport, type ParameterSupport } from "../src/engines/parameter-sup
 import { predictorDescription } from "../src/engines/predictor/description.ts";
 import { transformersDescription } from "../src/engines/transformers/description.ts";
 import { type ErrorCode, errorTable, exitCodes } from "../src/foundation/error-table.ts";
+import { wireTable } from "../src/foundation/wire-table.ts";
 import { jobJsonSchema } from "../src/run/job/json-schema.ts";
 import { type JobKey, keysOf } from "../src/run/job/keys.ts";
 import type { SchemaNode } from "../src/run/job/schema-tree.ts";
-import { type Kind, kinds } from "../src/serve/openai/failure.ts";
 import { errorExplanations } from "./error-explanations.ts";
 import { jobTypeFiles } from "./job-types.ts";
 
@@ -118,16 +118,16 @@ const sections: readonly [title: string, from: ErrorCode][] = [
 
 /** What errors are on the wire of `sluice serve`. */
 function httpLines(): string[] {
-  const coded = Object.entries(kinds) as [ErrorCode, Kind][];
-  const groups = Map.groupBy(coded, ([, kind]) => JSON.stringify(kind));
+  const kinds = Object.entries(wireTable).flatMap(([name, { openai }]) => {
+    return openai ? [{ name, openai }] : [];
+  });
+  const groups = Map.groupBy(kinds, ({ openai }) => JSON.stringify(openai));
   const rows = [...groups.values()]
-    .map((members): readonly [Kind, string] => [
-      members[0]![1],
-      members.map(([code]) => `\`${code}\``).join(", "),
-    ])
-    .sort(([[one]], [[other]]) => one - other)
-    .map(([[status, type, code], names]) => {
-      return `| ${status} | \`${type}\` | ${code === undefined ? "" : `\`${code}\``} | ${names} |`;
+    .map((members) => ({ ...members[0]!, names: members.map(({ name }) => `\`${name}\``) }))
+    .sort(({ openai: [one] }, { openai: [other] }) => one - other)
+    .map(({ openai: [status, type, code], names }) => {
+      const shown = code === undefined ? "" : `\`${code}\``;
+      return `| ${status} | \`${type}\` | ${shown} | ${names.join(", ")} |`;
     });
   return [
     "## Errors over HTTP",

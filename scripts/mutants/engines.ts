@@ -221,7 +221,7 @@ export const enginesMutations: readonly Mutation[] = [
   {
     what: "what leaves the end of a queue stays its end",
     file: "src/engines/batching/waiting-queue.ts",
-    text: "else line.last = previous;",
+    text: "else this.#last = previous;",
     replacement: "",
     tests: ["test/engines/batching/waiting-queue.test.ts"],
   },

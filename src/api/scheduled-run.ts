@@ -2,7 +2,7 @@ import type { ScheduledWork } from "../backends/context.ts";
 import type { SubmittedRun } from "../backends/joining/scheduler.ts";
 import { openBackends } from "../backends/registry.ts";
 import { asSluiceError, type SluiceError } from "../foundation/errors.ts";
-import { type CancelEnd, type CancelOptions, cancelRun, workersLeft } from "../run/cancel.ts";
+import { type CancelEnd, type CancelRunOptions, cancelRun, workersLeft } from "../run/cancel.ts";
 import { leadingCoordinator } from "../run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunLocation } from "../run/directory/locate.ts";
@@ -68,7 +68,7 @@ export interface CanceledRun {
  */
 export async function cancelAll(
   { dependencies, location, scheduled, submitted, cancelBatches }: ScheduledRun,
-  options: CancelOptions,
+  options: CancelRunOptions,
 ): Promise<CanceledRun> {
   const { signal } = options;
   const untilLeft = () => workersLeft(dependencies, location, signal);

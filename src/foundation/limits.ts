@@ -73,8 +73,6 @@ export const limits = Object.freeze({
   maxCacheBytes: 1024 * 1024 * 1024,
   /** Default rows of a batch, for engines that compute fixed batches. */
   defaultMaxBatchRows: 32,
-  /** Requests that may wait for a batch. No run reaches it; callers from outside might. */
-  maxQueueSize: 1_000_000,
   /** Native calls, such as file reads, that run at once in a predictor's process. */
   maxPredictorNativeCalls: 4,
   /** Most rows that an automatic batch size may grow to. */

@@ -19,7 +19,7 @@ export type CancelEnd =
   /** A process still works after the wait. */
   | "pending";
 
-export interface CancelOptions {
+export interface CancelRunOptions {
   /** Longest wait for the end; 0 = no wait. */
   waitMs: number;
   /** Time for requests in flight; default `limits.stopGraceMs`. */
@@ -40,7 +40,7 @@ const lookIntervalMs = 300;
 export async function cancelRun(
   { clock, random, processes, openStorage }: RunDependencies,
   { directory }: RunLocation,
-  { waitMs, graceMs, onAsked, signal }: CancelOptions,
+  { waitMs, graceMs, onAsked, signal }: CancelRunOptions,
 ): Promise<CancelEnd> {
   const storage = runStorage(openStorage(directory));
   await readPlan(storage);

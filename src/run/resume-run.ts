@@ -11,7 +11,7 @@ import { resumeRetry } from "./retry/run-retry.ts";
 import { type CallOptions, type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
 import { readManifest } from "./seal/seals.ts";
 
-export interface ResumeOptions extends CallOptions, Pick<RunJobOptions, "cancelsBefore"> {
+export interface ResumeRunOptions extends CallOptions, Pick<RunJobOptions, "cancelsBefore"> {
   /** Changes how the run continues; default: as before. */
   change?(stored: JobSpec): Promise<JobSpec>;
   /** Carries out a job whose coordinator is elsewhere; undefined if it is here. */
@@ -27,7 +27,7 @@ export interface ResumeOptions extends CallOptions, Pick<RunJobOptions, "cancels
 export async function resumeRun(
   location: RunLocation,
   dependencies: RunDependencies,
-  { change = async (job) => job, elsewhere, ...options }: ResumeOptions,
+  { change = async (job) => job, elsewhere, ...options }: ResumeRunOptions,
 ): Promise<RunResult> {
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);

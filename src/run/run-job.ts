@@ -134,7 +134,7 @@ export async function runJob(
     const { engineContext } = dependencies;
     const totalRows = context.plan.rows;
     const run = { ...opened, ...present, backend, totalRows, seal, engineContext };
-    return { ...(await carryOut(run, coordinator, options, seconds)), opened };
+    return { ...(await runAndSeal(run, coordinator, options, seconds)), opened };
   } catch (error) {
     onEvent({ type: "notice", message: asSluiceError(error).message });
     throw error;
@@ -178,7 +178,7 @@ const leftBatches =
   "batches at the provider are still carried out: the same command takes their answers, sluice cancel cancels them";
 
 /** Has the backend run the uncommitted tasks, and seals. */
-export async function carryOut(
+export async function runAndSeal(
   run: PresentRun,
   coordinator: Coordinator,
   options: CallOptions,

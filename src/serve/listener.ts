@@ -16,8 +16,6 @@ declare module "fastify" {
     caller: Caller;
     /** Aborted when the client has left, or when the time of the request is over. */
     gone: AbortSignal;
-    /** Set for a row of a batch: aborted when the batch is stopped. */
-    batchStop?: AbortSignal;
   }
 }
 

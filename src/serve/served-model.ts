@@ -17,19 +17,19 @@ import type { JsonObject } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { randomInteger } from "../foundation/random.ts";
 import type { TraceContext } from "../foundation/telemetry.ts";
+import { wireTable } from "../foundation/wire-table.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { rowPromptSet } from "../prompt/row-prompt-set.ts";
 import { askUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
-import { Admission, type Leave, type Turn } from "./admission.ts";
+import { Admission } from "./admission.ts";
 import { ModelSpans } from "./model-spans.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import { placedWorkers, type SharedResources } from "./placed-workers.ts";
 import { Suspects } from "./suspects.ts";
 import type { Caller } from "./tokens.ts";
-import { wordsForCallers } from "./words-for-callers.ts";
 import type { Workers } from "./workers.ts";
 
 /** One call of a client. */
@@ -39,8 +39,6 @@ export interface Call {
   signal: AbortSignal;
   /** Longest wait for the model; default: the server's. */
   maxWaitMs?: number | undefined;
-  /** Aborted when the call may wait no longer for the model; what is in work goes on. */
-  stopped?: AbortSignal | undefined;
   onDelta?: OnDelta | undefined;
   /** The span of the call, where the server is traced. */
   trace?: TraceContext | undefined;
@@ -298,7 +296,7 @@ export class ServedModel {
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, maxWaitMs, onTurn, stopped, trace }: Omit<Call, "onDelta">,
+    { caller, maxWaitMs, onTurn, trace }: Omit<Call, "onDelta">,
     signal: AbortSignal,
     onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
@@ -309,7 +307,7 @@ export class ServedModel {
     try {
       const isAlone = this.#suspects.mustBeAlone(request);
       const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs, isAlone };
-      const leave = await this.#enter(turn, signal, stopped);
+      const leave = await this.admission.enter(turn, signal);
       const begunMs = clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
       onTurn?.(begunMs - cameMs);
@@ -326,7 +324,7 @@ export class ServedModel {
     } catch (thrown) {
       const error = asSluiceError(thrown);
       const { code } = error;
-      if (wordsForCallers[code] !== undefined)
+      if (wireTable[code]?.words !== undefined)
         this.#context.logger.log("warn", `${this.name}: ${error.message}`);
       this.#observer.failed(this.name, code);
       spans?.failed(code);
@@ -356,26 +354,6 @@ export class ServedModel {
     this.#observer.answered(this.name, facts);
     spans?.answered(facts);
     return response;
-  }
-
-  #enter(turn: Turn, signal: AbortSignal, stopped?: AbortSignal): Leave | Promise<Leave> {
-    if (stopped === undefined) return this.admission.enter(turn, signal);
-    return this.#enterUnlessStopped(turn, signal, stopped);
-  }
-
-  async #enterUnlessStopped(turn: Turn, signal: AbortSignal, stopped: AbortSignal): Promise<Leave> {
-    stopped.throwIfAborted();
-    // AbortSignal.any would keep a kilobyte of each row for as long as the batch exists.
-    const waiting = new AbortController();
-    const end = () => waiting.abort(signal.aborted ? signal.reason : stopped.reason);
-    const sources = [signal, stopped];
-    for (const source of sources) source.addEventListener("abort", end);
-    try {
-      if (signal.aborted) end();
-      return await this.admission.enter(turn, waiting.signal);
-    } finally {
-      for (const source of sources) source.removeEventListener("abort", end);
-    }
   }
 }
 

@@ -32,7 +32,7 @@ import { traceRequests } from "./request-spans.ts";
 import { ServedModel } from "./served-model.ts";
 import { BatchToken, Tokens } from "./tokens.ts";
 import { descriptionRoutes } from "./torchserve/predictions.ts";
-import { refusals, sendFailure } from "./torchserve/replies.ts";
+import { sendFailure } from "./torchserve/replies.ts";
 import { TorchServeWire } from "./torchserve/wire.ts";
 
 /** A running server. */
@@ -182,8 +182,7 @@ class RunningServer implements Server {
       this.#context.logger.log("info", `${name} is loaded`, { ...model.choices });
     }
     await this.#torchServe.load();
-    const rows = await this.#listenForRows(stored.batches);
-    stored.batches.begin((id) => `http://${rows}/batches/${id}/v1`);
+    stored.batches.begin(`http://${await this.#listenForRows()}`);
     this.#isReady = true;
   }
 
@@ -284,7 +283,7 @@ class RunningServer implements Server {
   }
 
   /** @returns its address: this machine alone reaches it, and only with the token of batches. */
-  async #listenForRows(batches: Batches): Promise<string> {
+  async #listenForRows(): Promise<string> {
     const { clock, random, telemetry } = this.#context;
     const rows = openListener({
       limits: { ...this.#options.limits, requestTimeoutMs: rowTimeoutMs },
@@ -293,16 +292,13 @@ class RunningServer implements Server {
     });
     if (telemetry) traceRequests(rows, telemetry, true);
     this.#rows = rows;
-    const addRoutes = async (scope: FastifyInstance) => {
-      const token = new BatchToken(this.#batchToken);
-      scope.addHook("onRequest", async (request) => {
-        request.caller = token.callerOf(request.headers.authorization);
-        if (request.method === "GET") return;
-        request.batchStop = batches.stopOf((request.params as { batch: string }).batch);
-        request.batchStop.throwIfAborted();
-      });
+    const token = new BatchToken(this.#batchToken);
+    rows.addHook("onRequest", async (request) => {
+      request.caller = token.callerOf(request.headers.authorization);
+    });
+    const addRoutes = async (scope: FastifyInstance) =>
       answerRoutes(scope, { models: this.#models, clock });
-    };
+    // Apart from the routes of callers: in figures and traces, too.
     await rows.register(addRoutes, { prefix: "/batches/:batch" });
     return await listen(rows, "127.0.0.1:0");
   }
@@ -342,5 +338,5 @@ const writeError: WriteError = (error, reply, request) => {
   const isOpenAi =
     /^\/v1(\/|$|\?)/.test(request.url) && !/:(predict|explain)(\?|$)/.test(request.url);
   if (isOpenAi) return writeFailure(error, reply);
-  sendFailure(error.code === "ROUTE_UNKNOWN" ? refusals.resource() : error, reply, request);
+  sendFailure(error, reply, request);
 };

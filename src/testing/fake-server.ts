@@ -108,7 +108,7 @@ export async function startFakeServer(options: FakeServerOptions = {}): Promise<
     if (countBodies) counts.set(body, earlier + 1);
     const request = received(incoming, body, tally.received++, earlier);
     const behaviour = behave?.(request) ?? routed(request);
-    const reply = () => void carryOut(behaviour, request, response, clock);
+    const reply = () => void respond(behaviour, request, response, clock);
     if (delayMs > 0) clock.schedule(delayMs, reply);
     else reply();
   };
@@ -181,7 +181,7 @@ function routed({ method, path, json }: ReceivedRequest): ServerBehaviour {
   return isRead ? { kind: "answer" } : { kind: "status", status: 400 };
 }
 
-function carryOut(
+function respond(
   behaviour: ServerBehaviour,
   request: ReceivedRequest,
   response: ServerResponse,

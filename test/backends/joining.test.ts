@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { joiningBackend } from "../../src/backends/joining/joining.ts";
-import type { Scheduler, ShareState, ShareWork } from "../../src/backends/joining/scheduler.ts";
+import type {
+  Scheduler,
+  SchedulerClient,
+  ShareState,
+  ShareWork,
+} from "../../src/backends/joining/scheduler.ts";
 import { sleep } from "../../src/foundation/clock.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
 import { limits } from "../../src/foundation/limits.ts";
@@ -23,11 +28,25 @@ function scheduled() {
   const scheduler: Scheduler = {
     name: "queue",
     check: async () => {},
-    maxShares: async () => 100,
     render(work) {
       works.push(work);
       return { text: "work", file: "work.txt", command: ["submit"] };
     },
+    client: clientOf(works, states, canceled),
+  };
+  const end = (id: string, more: Partial<ShareState>) => {
+    states.set(id, { ...states.get(id)!, state: "failed", ...more });
+  };
+  return { scheduler, states, end, works, canceled };
+}
+
+function clientOf(
+  works: ShareWork[],
+  states: Map<string, ShareState>,
+  canceled: string[],
+): SchedulerClient {
+  return {
+    maxShares: async () => 100,
     async submit() {
       const submission = String(works.length);
       for (const share of works.at(-1)!.shares) {
@@ -43,10 +62,6 @@ function scheduled() {
     },
     logs: async () => {},
   };
-  const end = (id: string, more: Partial<ShareState>) => {
-    states.set(id, { ...states.get(id)!, state: "failed", ...more });
-  };
-  return { scheduler, states, end, works, canceled };
 }
 
 /** A run of four tasks on that scheduler. */
@@ -168,7 +183,7 @@ describe("joiningBackend", () => {
     for (const leavesAfterMs of [4000, 60_000]) {
       const { call, clock, stop, canceled, scheduler, storage, write } = await running();
       const held: string[] = [];
-      scheduler.hold = async (ids) => void held.push(...ids);
+      scheduler.client.hold = async (ids) => void held.push(...ids);
       const ended = call();
       await clock.run(sleep(clock, 3000));
       await write({ type: "worker-start", worker: "w", pid: 1, capacity: 1, engine: "fake" });

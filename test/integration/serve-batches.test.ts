@@ -296,10 +296,10 @@ it("rows come in by an address and a token that nobody else has", async (context
   expect(await statusOf(baseUrl, "")).toBe(401);
   const token = childrenOf(server.pid).find(({ batchToken }) => batchToken)!.batchToken!;
   expect(await statusOf(baseUrl, token)).toBe(200);
-  expect(await statusOf(baseUrl.replace(id, id.replace(/.$/, "x")), token)).toBe(404);
-  expect((await fetch(`${baseUrl}/../files`)).status).toBe(404);
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true });
-  const found = files.filter((file) => {
+  const files = await fetch(`${baseUrl}/files`, { headers: { authorization: `Bearer ${token}` } });
+  expect(files.status).toBe(404);
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  const found = entries.filter((file) => {
     return file.isFile() && tryRead(join(file.parentPath, file.name)).includes(token);
   });
   expect(found).toEqual([]);
@@ -460,6 +460,26 @@ describe("a server that is gone", () => {
     // A kill loses what was in work, and what was answered a moment ago.
     const asked = readFileSync(join(folder, "asked"), "utf8").trim().split("\n").length;
     expect(asked).toBeLessThanOrEqual(count + kills.length * 16);
+  });
+
+  it("by kill -9 while a batch is cancelled is followed by one that names its rows", async () => {
+    const folder = serveFolder();
+    const options = { models: fake({ capacity: 1, latencyMs: 2000 }) };
+    const first = await startServe(folder, options);
+    const { id } = await begun(clientOf(first), rows(300));
+    await until(clientOf(first), id, ({ request_counts: counts }) => counts!.completed > 0);
+    await clientOf(first).batches.cancel(id);
+    await first.end("SIGKILL");
+    const second = await startServe(folder, options);
+    const batch = await until(clientOf(second), id, isOver);
+    expect(batch.status).toBe("cancelled");
+    const answers = await linesOf(clientOf(second), batch.output_file_id);
+    const errors = await linesOf(clientOf(second), batch.error_file_id);
+    expect(batch.request_counts).toEqual({
+      ...{ total: 300, completed: answers.length, failed: errors.length },
+    });
+    expect([...idsOf(answers), ...idsOf(errors)].toSorted()).toEqual(idsOf(rows(300)).toSorted());
+    await verified(folder, batch);
   });
 
   it("by SIGTERM stops its runs cleanly, and the next one continues them", async () => {

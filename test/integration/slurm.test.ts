@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
@@ -36,6 +36,13 @@ function login(rows: number, more = shared) {
     /** Every row stands once in the results, and the run is proven. */
     expectWhole: () => expectWhole(join(folder, "out"), rows),
   };
+}
+
+/** A path to programs of a release whose squeue knows no JSON. */
+function pathWithoutJson(folder: string): string {
+  mkdirSync(join(folder, "bin"));
+  writeFileSync(join(folder, "bin/squeue"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
+  return `${join(folder, "bin")}:${process.env.PATH}`;
 }
 
 const summaryOf = ({ stdout }: { stdout: string }) =>
@@ -146,6 +153,19 @@ describe("backend slurm", () => {
     await expectWhole();
   });
 
+  it("finds workers whose submission was not recorded, also without JSON", async () => {
+    const { folder, start, expectWhole } = login(240);
+    const first = start("run", "job.yaml");
+    await cluster.until(() => first.stderr().includes("submitted as slurm"));
+    first.killGroup("SIGKILL");
+    rmSync(join(folder, "out/_sluice/submissions"), { recursive: true });
+    const environment = { ...cluster.environment, PATH: pathWithoutJson(folder) };
+    const second = await runSluice(["run", "job.yaml"], folder, environment);
+    expect(second, second.stderr).toMatchObject({ code: 0 });
+    expect(second.stderr).toContain("2 workers are there already, as slurm");
+    await expectWhole();
+  });
+
   it("works on a run in an object store, and retries its failed rows", async ({ skip }) => {
     skip(missingS3Server !== undefined, missingS3Server);
     const server = await S3Server.start();
@@ -249,12 +269,8 @@ describe("backend slurm", () => {
     try {
       const folder = scratchFolder();
       writeSlurmJob(folder, 40);
-      // A client of a release whose squeue knows no JSON.
-      mkdirSync(join(folder, "bin"));
-      writeFileSync(join(folder, "bin/squeue"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
-      const PATH = `${join(folder, "bin")}:${process.env.PATH}`;
       const flags = ["--workers.max=5", "--workers.gpu=2"];
-      const environment = { ...small.environment, PATH };
+      const environment = { ...small.environment, PATH: pathWithoutJson(folder) };
       const ended = await runSluice(["run", "job.yaml", ...flags], folder, environment);
       expect(ended, ended.stderr).toMatchObject({ code: 0 });
       expect(ended.stderr).toContain("slurm takes at most 2 workers at once here: 5 are asked for");

@@ -1,7 +1,7 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { jsonAnswer, type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
-import type { Rendered, Scheduler, ShareState, SubmittedRun } from "../joining/scheduler.ts";
+import type { Rendered, SchedulerClient, ShareState, SubmittedRun } from "../joining/scheduler.ts";
 import { fleetNameOf } from "./render.ts";
 import { type ListedFleet, type ListedTask, stateOf } from "./states.ts";
 
@@ -15,7 +15,7 @@ export interface CodeEngineClientOptions extends Pick<ProgramOptions, "environme
 }
 
 /** Serverless fleets by IBM's own program, `ibmcloud` with its plug-in `code-engine`. */
-export class CodeEngineClient implements Omit<Scheduler, "name" | "render" | "check"> {
+export class CodeEngineClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
 

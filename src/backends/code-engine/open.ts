@@ -18,12 +18,7 @@ export function openCodeEngine({ environment }: BackendContext): OpenBackend {
         assertSeen(job, () => false, "use s3://bucket/out: mounted data stores cannot hold a run");
         if (job.codeEngine?.workerProfile === undefined) workerProfileFor(job.workers);
       },
-      maxShares: () => client.maxShares(),
-      submit: (rendered) => client.submit(rendered),
-      look: (run) => client.look(run),
-      hold: (names) => client.hold(names),
-      cancel: (names) => client.cancel(names),
-      logs: (run) => client.logs(run),
+      client,
     },
     // Each worker checks and prepares its own machine before its first row.
     { program: ["sluice"], check: async () => {}, prepare: async () => {} },

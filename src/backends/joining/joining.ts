@@ -12,7 +12,7 @@ import type { RunFollower } from "../../run/follow/run-follower.ts";
 import { committedTasks } from "../../run/seal/commits.ts";
 import { recordSubmission, submissionsTo } from "../../run/submissions.ts";
 import type { OpenBackend } from "../context.ts";
-import { isActive, type Scheduler, type ShareState } from "./scheduler.ts";
+import { isActive, type Scheduler, type SchedulerClient, type ShareState } from "./scheduler.ts";
 
 /** Time between two questions to the scheduler … */
 const lookIntervalMs = 2000;
@@ -66,13 +66,13 @@ export function joiningBackend(
         const shares = Array.from({ length: takers }, (_, share) => share);
         return scheduler.render({ job, location, generation: 1, takers, shares, program });
       },
-      look: (run) => scheduler.look(run),
+      look: (run) => scheduler.client.look(run).catch(asSluiceError),
       cancel: async (run, untilLeft) => {
-        const active = (await scheduler.look(run)).filter(isActive);
-        await endWorkers(scheduler, active, untilLeft);
+        const active = (await scheduler.client.look(run)).filter(isActive);
+        await endWorkers(scheduler.client, active, untilLeft);
         return active.length;
       },
-      logs: (run, options) => scheduler.logs(run, options),
+      logs: (run, options) => scheduler.client.logs(run, options),
     },
   };
 }
@@ -117,7 +117,7 @@ class ShareWorkers implements Placement {
     const committed = await committedTasks(context.storage, context.plan);
     const tasks = this.#run.tasks.filter((task) => !committed.has(task));
     const { generation, tasks: planned } = context.plan;
-    const most = await this.#scheduler.maxShares();
+    const most = await this.#scheduler.client.maxShares();
     const { name } = this.#scheduler;
     if (workers > most && tasks.length > most) {
       this.#notice(`${name} takes at most ${most} workers at once here: ${workers} are asked for`);
@@ -126,7 +126,7 @@ class ShareWorkers implements Placement {
     const program = this.#program;
     const work = { job, location, generation, takers, shares, program };
     const rendered = await this.#scheduler.render(work);
-    const id = await this.#scheduler.submit(rendered);
+    const id = await this.#scheduler.client.submit(rendered);
     await recordSubmission(context.storage, {
       scheduler: name,
       id,
@@ -147,13 +147,14 @@ class ShareWorkers implements Placement {
   }: Pick<RunFollower, "hasWorkers" | "stops">): Promise<SluiceError | undefined> {
     const { clock } = this.#run.context;
     if (clock.monotonic() < this.#nextLookMs) return undefined;
-    const states = await this.#look().catch((error: unknown) => {
-      this.#tellOnce(`${this.#scheduler.name} cannot be asked: ${asSluiceError(error).message}`);
+    const states = await this.#look().catch(asSluiceError);
+    if (states instanceof SluiceError) {
+      this.#tellOnce(`${this.#scheduler.name} cannot be asked: ${states.message}`);
       // The workers go on without an answer of the scheduler, and so does their run.
-      if (!hasWorkers) throw error;
+      if (!hasWorkers) throw states;
       this.#nextLookMs = clock.monotonic() + failedLookIntervalMs;
-    });
-    if (states === undefined) return undefined;
+      return undefined;
+    }
     for (const state of states) this.#tell(state);
     const blocked = hasWorkers ? undefined : await this.#blockedCause(states.filter(isActive));
     // Workers of other schedulers and of people help too.
@@ -203,7 +204,7 @@ class ShareWorkers implements Placement {
     const { clock, random, storage } = this.#run.context;
     const active = (await this.#look()).filter(isActive);
     if (active.length === 0) return;
-    await endWorkers(this.#scheduler, active, async () => {
+    await endWorkers(this.#scheduler.client, active, async () => {
       await requestCancel(storage, sortableId(clock, random));
       const startMs = clock.monotonic();
       while (clock.monotonic() - startMs < limits.maxLeaveMs) {
@@ -222,7 +223,7 @@ class ShareWorkers implements Placement {
     const { context, location, job } = this.#run;
     const submissions = await submissionsTo(context.storage, this.#scheduler.name);
     const startMs = context.clock.monotonic();
-    const seen = await this.#scheduler.look({ location, job, submissions });
+    const seen = await this.#scheduler.client.look({ location, job, submissions });
     const nowMs = context.clock.monotonic();
     this.#nextLookMs = nowMs + Math.max(lookIntervalMs, (nowMs - startMs) / maxLookShare);
     return seen;
@@ -254,17 +255,17 @@ class ShareWorkers implements Placement {
 }
 
 async function endWorkers(
-  scheduler: Scheduler,
+  client: SchedulerClient,
   active: readonly ShareState[],
   untilLeft: () => Promise<void>,
 ): Promise<void> {
   if (active.length === 0) return;
   const ids = [...new Set(active.map(({ submission }) => submission))];
-  if (scheduler.hold) {
-    await scheduler.hold(ids);
+  if (client.hold) {
+    await client.hold(ids);
     await untilLeft();
   }
-  await scheduler.cancel(ids);
+  await client.cancel(ids);
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { SluiceError } from "../../foundation/errors.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { StateWord } from "../../run/status/state-words.ts";
 import type { Submission } from "../../run/submissions.ts";
@@ -44,6 +45,12 @@ export interface ShareState {
   exitCode?: number;
 }
 
+/**
+ * The workers of a run that a scheduler still knows, or why it does not say: then they may run or
+ * start, whatever is heard of them.
+ */
+export type SeenWorkers = ShareState[] | SluiceError;
+
 /** A run, as drivers find its workers. */
 export interface SubmittedRun {
   location: string;
@@ -63,11 +70,7 @@ export interface LogOptions {
   write(text: Uint8Array): Promise<void>;
 }
 
-/**
- * A scheduler that starts identical processes: a pure renderer, and a thin driver around its own
- * client. Errors are SluiceErrors: `SCHEDULER_MISSING` without the client, `SCHEDULER_REFUSED` with
- * the client's own words.
- */
+/** A scheduler that starts identical processes: a pure renderer, and a thin driver. */
 export interface Scheduler {
   /** The backend's name in a job. */
   readonly name: string;
@@ -79,11 +82,22 @@ export interface Scheduler {
   check(job: JobSpec): Promise<void>;
   /** What the user should know of a job that it accepts. */
   notices?(job: JobSpec): string[];
+  readonly client: SchedulerClient;
+}
+
+/**
+ * The driver of a scheduler's own client. Errors are SluiceErrors: `SCHEDULER_MISSING` without the
+ * client, `SCHEDULER_REFUSED` with the client's own words.
+ */
+export interface SchedulerClient {
   /** Most workers of one submission. */
   maxShares(): Promise<number>;
   /** @returns the scheduler's id. */
   submit(rendered: Rendered): Promise<string>;
-  /** The workers of a run that it still knows, whether or not their submission was recorded. */
+  /**
+   * The workers of a run that it still knows, whether or not their submission was recorded. Rejects
+   * if it does not say: an empty list means that there is none.
+   */
   look(run: SubmittedRun): Promise<ShareState[]>;
   /**
    * Present if `cancel` gives workers no time. It is called first, so that none starts that is not

@@ -2,7 +2,7 @@ import type { Clock } from "../../foundation/clock.ts";
 import type { Environment } from "../context.ts";
 import { wholeLog, writeLogs } from "../joining/logs.ts";
 import { type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
-import type { LogOptions, Rendered, Scheduler, SubmittedRun } from "../joining/scheduler.ts";
+import type { LogOptions, Rendered, SchedulerClient, SubmittedRun } from "../joining/scheduler.ts";
 import { containerName, runLabel, runLabelOf } from "./render.ts";
 import { type KubernetesWorker, parseRefusals, parseWorkers } from "./states.ts";
 
@@ -12,7 +12,7 @@ export interface KubernetesClientOptions {
 }
 
 /** A cluster by its own client, `kubectl`, with that one's configuration. */
-export class KubernetesClient implements Omit<Scheduler, "name" | "render" | "check"> {
+export class KubernetesClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
 

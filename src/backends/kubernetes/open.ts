@@ -24,11 +24,7 @@ export function openKubernetes({ environment }: BackendContext): OpenBackend {
         await client.assertAccepted(rendered);
       },
       notices: gpuNotices,
-      maxShares: () => client.maxShares(),
-      submit: (rendered) => client.submit(rendered),
-      look: (run) => client.look(run),
-      cancel: (ids) => client.cancel(ids),
-      logs: (run, options) => client.logs(run, options),
+      client,
     },
     // Each worker checks and prepares its own machine before its first row.
     { program, check: async () => {}, prepare: async () => {} },

@@ -65,7 +65,7 @@ export function openRayOutside({ environment }: BackendContext, address: string)
     prepare: refuse,
     workersFor: async ({ workers }) => ({ workers: workers.max ?? 1, notices: [] }),
     run: refuse,
-    delegate: (job, call) => new OutsideCall(client, job, call, environment).carryOut(),
+    delegate: (job, call) => new OutsideCall(client, job, call, environment).run(),
     scheduled: {
       async render(job, location) {
         const { name } = await packJob(job);
@@ -74,13 +74,10 @@ export function openRayOutside({ environment }: BackendContext, address: string)
         return { text: `${JSON.stringify(sent, undefined, 2)}\n`, file: "ray-job.json", command };
       },
       async look(run) {
-        try {
-          return (await jobsOf(client, run)).map(stateOf);
-        } catch (error) {
-          // If the head is gone, the heartbeats in the run directory say who works.
-          if (asSluiceError(error).code === "RAY_UNREACHABLE") return [];
-          throw error;
-        }
+        const jobs = await jobsOf(client, run).catch(asSluiceError);
+        // If the head is gone, the heartbeats in the run directory say who works.
+        if (jobs instanceof SluiceError) return jobs.code === "RAY_UNREACHABLE" ? [] : jobs;
+        return jobs.map(stateOf);
       },
       async cancel(run, untilLeft) {
         const active = (await jobsOf(client, run)).filter((job) => isActive(stateOf(job)));
@@ -113,7 +110,7 @@ class OutsideCall {
     this.#environment = environment;
   }
 
-  async carryOut(): Promise<RunResult> {
+  async run(): Promise<RunResult> {
     const { signal, fork, isDetached } = this.#call;
     if (fork) {
       const hint = "name another --output: this machine does not plan the run";

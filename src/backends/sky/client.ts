@@ -11,7 +11,7 @@ import {
 import type {
   LogOptions,
   Rendered,
-  Scheduler,
+  SchedulerClient,
   ShareState,
   SubmittedRun,
 } from "../joining/scheduler.ts";
@@ -30,7 +30,7 @@ export interface SkyClientOptions extends Pick<ProgramOptions, "environment"> {
 }
 
 /** Managed jobs by SkyPilot's own program, `sky`. */
-export class SkyClient implements Omit<Scheduler, "name" | "render" | "check"> {
+export class SkyClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
 
@@ -89,8 +89,9 @@ export class SkyClient implements Omit<Scheduler, "name" | "render" | "check"> {
     const args = ["jobs", "queue", "--all", "--verbose", "--output", "json"];
     const result = await callProgram("sky", args, this.#programs);
     if (result.code === 0) return jsonAnswer<ListedJob[]>(result.stdout, "sky", args);
-    // The account never had a job, or its controller has stopped after the last one.
-    if (/ClusterNotUpError/.test(result.stderr)) return [];
+    // The account never had a job, or its controller has stopped after the last one. A controller
+    // that is not reached is told in other words.
+    if (/ClusterNotUpError: No in-progress managed jobs/.test(result.stderr)) return [];
     throw refusal("sky", result);
   }
 

@@ -31,12 +31,7 @@ export function openSky({ environment }: BackendContext): OpenBackend {
       render: async (work) => renderSkyTask(work, software, await offersFor(work.job)),
       renderDev: async (job) => renderSkyMachine(job, software, await offersFor(job)),
       check: async (job) => assertSeen(job, () => false, "use s3://bucket/out"),
-      maxShares: () => client.maxShares(),
-      submit: (rendered) => client.submit(rendered),
-      look: (run) => client.look(run),
-      hold: () => client.hold(),
-      cancel: (ids) => client.cancel(ids),
-      logs: (run, options) => client.logs(run, options),
+      client,
     },
     // Each worker checks and prepares its own machine before its first row.
     { program: ["sluice"], check: async () => {}, prepare: async () => {} },

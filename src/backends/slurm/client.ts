@@ -2,20 +2,13 @@ import { createReadStream } from "node:fs";
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Clock } from "../../foundation/clock.ts";
-import type { CommandResult } from "../../foundation/subprocess.ts";
 import type { Environment } from "../context.ts";
 import { writeLogs } from "../joining/logs.ts";
-import {
-  callProgram,
-  type ProgramOptions,
-  refusal,
-  runProgram,
-  withSentFile,
-} from "../joining/programs.ts";
+import { callProgram, type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
 import type {
   LogOptions,
   Rendered,
-  Scheduler,
+  SchedulerClient,
   ShareState,
   SubmittedRun,
 } from "../joining/scheduler.ts";
@@ -30,10 +23,9 @@ export interface SlurmClientOptions {
 }
 
 /** Slurm by its own programs: `sbatch`, `squeue`, `scontrol` and `scancel`. */
-export class SlurmClient implements Omit<Scheduler, "name" | "render" | "check"> {
+export class SlurmClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
-  #hasJson = true;
 
   constructor({ environment, clock }: SlurmClientOptions) {
     this.#clock = clock;
@@ -67,15 +59,14 @@ export class SlurmClient implements Omit<Scheduler, "name" | "render" | "check">
     return hosts.some((name) => name !== short(host));
   }
 
-  async look(run: SubmittedRun): Promise<ShareState[]> {
-    return (await this.#tasksOf(run)).flatMap(({ shares, ...task }) =>
-      shares.map((share) => ({
-        ...task.state,
-        share,
-        submission: task.submission,
-        id: `${task.submission}_${share}`,
-      })),
-    );
+  async look({ submissions, location }: SubmittedRun): Promise<ShareState[]> {
+    const comment = commentOf(location);
+    const ids = submissions.map(({ id }) => id);
+    return (await this.#tasks())
+      .filter((task) => ids.includes(task.submission) || task.comment === comment)
+      .flatMap(({ shares, submission, state }) =>
+        shares.map((share) => ({ ...state, share, submission, id: `${submission}_${share}` })),
+      );
   }
 
   async cancel(ids: readonly string[]): Promise<void> {
@@ -98,11 +89,11 @@ export class SlurmClient implements Omit<Scheduler, "name" | "render" | "check">
   ): Promise<string[]> {
     const known = new Set<string>();
     const folder = join(location, "_sluice/logs");
-    for (const { id } of submissions) {
-      // The files are there without the controller, too.
-      for (const { logs, shares } of await this.#jobLines(id).catch(() => [])) {
-        if (logs && (share === undefined || shares.includes(share))) known.add(logs);
-      }
+    const ids = submissions.map(({ id }) => id);
+    // The files are there without the controller, too.
+    for (const { submission, logs, shares } of await this.#jobLines().catch(() => [])) {
+      const isAsked = share === undefined || shares.includes(share);
+      if (logs && isAsked && ids.includes(submission)) known.add(logs);
     }
     const pattern = /^slurm-(\d+)-(\d+)\.log$/;
     for (const name of await readdir(folder).catch(() => [])) {
@@ -114,35 +105,20 @@ export class SlurmClient implements Omit<Scheduler, "name" | "render" | "check">
     return [...known].sort((a, b) => number.compare(basename(a), basename(b)));
   }
 
-  async #tasksOf({ submissions, location }: SubmittedRun): Promise<SlurmTask[]> {
-    const comment = commentOf(location);
-    const ids = submissions.map(({ id }) => id);
-    const isOurs = (task: SlurmTask) => ids.includes(task.submission) || task.comment === comment;
-    if (this.#hasJson) {
-      // Older releases ignore every filter here, so the answer may hold all jobs of the cluster.
-      const { code, stdout } = await this.#call("squeue", ["--json", "--states=all"]);
-      if (code === 0) return parseQueue(stdout).filter(isOurs);
-      this.#hasJson = false;
-    }
-    const tasks: SlurmTask[] = [];
-    for (const id of ids) tasks.push(...(await this.#jobLines(id)));
-    return tasks.filter(isOurs);
+  /** Those of all jobs: older releases ignore every filter here. */
+  async #tasks(): Promise<SlurmTask[]> {
+    const args = ["--json", "--states=all"];
+    const { code, stdout } = await callProgram("squeue", args, this.#programs);
+    // It may have no JSON, or no controller: then there are no lines either.
+    return code === 0 ? parseQueue(stdout) : await this.#jobLines();
   }
 
-  async #jobLines(id: string): Promise<SlurmTask[]> {
-    const result = await this.#call("scontrol", ["--oneliner", "show", "job", id]);
-    if (result.code === 0) return parseJobLines(result.stdout);
-    const isForgotten = /invalid job id/i.test(result.stderr);
-    if (isForgotten) return [];
-    throw refusal("scontrol", result);
+  async #jobLines(): Promise<SlurmTask[]> {
+    return parseJobLines(await this.#run("scontrol", ["--all", "--oneliner", "show", "job"]));
   }
 
   #run(program: string, args: readonly string[]): Promise<string> {
     return runProgram(program, args, this.#programs);
-  }
-
-  #call(program: string, args: readonly string[]): Promise<CommandResult> {
-    return callProgram(program, args, this.#programs);
   }
 }
 

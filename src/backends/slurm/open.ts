@@ -22,11 +22,7 @@ export function openSlurm(context: BackendContext): OpenBackend {
       name: "slurm",
       render: renderBatchScript,
       check: (job) => assertShared(job, client),
-      maxShares: () => client.maxShares(),
-      submit: (rendered) => client.submit(rendered),
-      look: (run) => client.look(run),
-      cancel: (ids) => client.cancel(ids),
-      logs: (run, options) => client.logs(run, options),
+      client,
     },
     { program: entryCommand("cli/main", executable), check, prepare },
   );

@@ -68,13 +68,10 @@ function placedCounter({ scheduled, submitted }: ScheduledRun, logger: Logger) {
   if (!scheduled) return undefined;
   let isTold = false;
   return async () => {
-    try {
-      return (await scheduled.look(await submitted())).filter(isActive).length;
-    } catch (error) {
-      const { message } = asSluiceError(error);
-      if (!isTold) logger.log("warn", `workers that wait are not seen here: ${message}`);
-      isTold = true;
-      return undefined;
-    }
+    const seen = await scheduled.look(await submitted());
+    if (!(seen instanceof SluiceError)) return seen.filter(isActive).length;
+    if (!isTold) logger.log("warn", `workers that wait are not seen here: ${seen.message}`);
+    isTold = true;
+    return undefined;
   };
 }

@@ -77,21 +77,17 @@ export async function run(
   try {
     // A worker starts in about the time in which a job is read and planned: the code for that is
     // loaded after this, while the worker starts.
-    if (await isLocal(options, io)) backends.of({ backend: "local" }).startAhead();
+    const { environment, workingDirectory } = io;
+    const isLocal = await hasDefaultBackend({
+      ...{ environment, workingDirectory, file: options.config as string | undefined },
+      sets: (options.set as readonly string[] | undefined) ?? [],
+      flags: { backend: options.backend as string | undefined },
+    });
+    if (isLocal) backends.of({ backend: "local" }).startAhead();
     await runJobOf(options, io, progress, { backends, readJob, shownRows });
   } finally {
     backends.close();
   }
-}
-
-/** True if it is known that the job runs on this machine, before it is read. */
-function isLocal(options: JobOptionValues, io: CliIo): Promise<boolean> {
-  const { environment, workingDirectory } = io;
-  return hasDefaultBackend({
-    ...{ environment, workingDirectory, file: options.config as string | undefined },
-    sets: (options.set as readonly string[] | undefined) ?? [],
-    flags: { backend: options.backend as string | undefined },
-  });
 }
 
 function shownRowsOf({ show }: RunFlags): number {
@@ -124,7 +120,7 @@ async function runJobOf(
   try {
     const { withStdin } = await import("../spool.ts");
     ended = await withStdin(asked, dependencies, io, (job) =>
-      carryOut(job, dependencies, { ...options, backendOf: backends.of }, io, progress, backend),
+      startJob(job, dependencies, { ...options, backendOf: backends.of }, io, progress, backend),
     );
   } catch (error) {
     const { withJobLine } = await import("../../run/job/problem.ts");
@@ -162,7 +158,7 @@ async function printReport(
   }
 }
 
-async function carryOut(
+async function startJob(
   job: JobSpec,
   dependencies: RunDependencies,
   options: RunFlags & Pick<StartOptions, "backendOf">,

@@ -28,11 +28,6 @@ export interface BatchLimits {
   /** An incomplete batch waits until it is full, or `flush` is called; default: it does not. */
   fillsBatches?: boolean | undefined;
   /**
-   * Most requests that may wait, beside those in work; more are refused. Default:
-   * `limits.maxQueueSize`, or the capacity of all replicas if that is more.
-   */
-  maxQueueSize?: number | undefined;
-  /**
    * Batches of requests that are searched for those of one length; default 0: requests go in the
    * order of arrival.
    */

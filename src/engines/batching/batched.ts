@@ -1,6 +1,5 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Span } from "../../foundation/telemetry.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
@@ -27,20 +26,6 @@ export interface BatchModel<Item, Result> {
   run(batch: readonly Item[], signal: AbortSignal): Promise<readonly (Result | Error)[]>;
 }
 
-/** When an item's turn comes, for callers with priorities or deadlines. */
-export interface Turn {
-  /**
-   * Items with a higher priority go first, however long others wait; default 0. Use few different
-   * ones.
-   */
-  priority?: number | undefined;
-  /**
-   * By the clock's `monotonic()`: an item that still waits then is rejected and not computed. An
-   * item in work still gets its result, however late.
-   */
-  deadlineMs?: number | undefined;
-}
-
 /** Takes single items and has them computed in batches. */
 export interface Batched<Item, Result> {
   /** Items that it can usefully hold at once: those in work, and the next batches. */
@@ -55,10 +40,9 @@ export interface Batched<Item, Result> {
    * Computes one item, together with others.
    *
    * @throws the item's error; `OUT_OF_MEMORY` if memory does not suffice for it alone,
-   *   `RESULTS_MISCOUNTED` if its batch has a wrong number of results, `QUEUE_FULL` if too many
-   *   items wait already, `DEADLINE_EXCEEDED` if it waited too long; the signal's reason.
+   *   `RESULTS_MISCOUNTED` if its batch has a wrong number of results; the signal's reason.
    */
-  infer(item: Item, cost: BatchCost, signal: AbortSignal, turn?: Turn): Promise<Result>;
+  infer(item: Item, cost: BatchCost, signal: AbortSignal): Promise<Result>;
   /** Computes the waiting items now, also in incomplete batches. */
   flush(): void;
   /** Rejects waiting items, aborts those in work, and waits for their end. The models stay open. */
@@ -95,8 +79,6 @@ export function batched<Item, Result>(
 
 /** An item that waits or is in work. */
 class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>> {
-  readonly priority: number;
-  readonly deadlineMs: number;
   readonly item: Item;
   readonly cost: BatchCost;
   readonly signal: AbortSignal;
@@ -104,9 +86,8 @@ class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>>
   readonly arrival: number;
   readonly arrivedMs: number;
   readonly outcome = Promise.withResolvers<Result>();
+  isQueued = false;
   isSettled = false;
-  /** Cancels the timer of its deadline. */
-  cancelDeadline: (() => void) | undefined;
   /** Called when its caller no longer waits. */
   onAbort: (pending: Pending<Item, Result>) => void = () => {};
 
@@ -116,10 +97,7 @@ class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>>
     signal: AbortSignal,
     arrival: number,
     arrivedMs: number,
-    turn: Turn | undefined,
   ) {
-    this.priority = turn?.priority ?? 0;
-    this.deadlineMs = turn?.deadlineMs ?? Number.POSITIVE_INFINITY;
     this.item = item;
     this.cost = cost;
     this.signal = signal;
@@ -134,13 +112,11 @@ class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>>
 
   resolve(result: Result): void {
     this.isSettled = true;
-    this.cancelDeadline?.();
     this.outcome.resolve(result);
   }
 
   reject(error: unknown): void {
     this.isSettled = true;
-    this.cancelDeadline?.();
     this.outcome.reject(error);
   }
 }
@@ -150,7 +126,6 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
   readonly #replicas: number;
   readonly #delayMs: number;
   readonly #fillsBatches: boolean;
-  readonly #maxQueueSize: number | undefined;
   #arrivals = 0;
   /** The first items up to this number wait for no others. */
   #flushedArrivals = 0;
@@ -177,7 +152,6 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     this.#idle = [...models];
     this.#delayMs = given.maxBatchDelayMs ?? 0;
     this.#fillsBatches = given.fillsBatches ?? false;
-    this.#maxQueueSize = given.maxQueueSize;
     this.#size = new BatchSize(given);
   }
 
@@ -198,32 +172,17 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     return this.#size.bounds.maxRows * this.#replicas;
   }
 
-  infer(item: Item, cost: BatchCost, signal: AbortSignal, turn?: Turn): Promise<Result> {
+  infer(item: Item, cost: BatchCost, signal: AbortSignal): Promise<Result> {
     if (this.#closedBy) return Promise.reject(this.#closedBy);
     const nowMs = this.#context.clock.monotonic();
-    const pending = new Pending<Item, Result>(item, cost, signal, this.#arrivals++, nowMs, turn);
+    const pending = new Pending<Item, Result>(item, cost, signal, this.#arrivals++, nowMs);
     pending.onAbort = this.#forget;
     this.#watch.add(signal, pending);
-    if (!pending.isSettled) this.#enqueue(pending);
+    if (!pending.isSettled) {
+      this.#queue.add(pending);
+      this.#schedule();
+    }
     return pending.outcome.promise;
-  }
-
-  #enqueue(pending: Pending<Item, Result>): void {
-    const most = this.#maxQueueSize ?? Math.max(limits.maxQueueSize, this.capacity);
-    if (this.#queue.size >= most) {
-      return this.#reject(pending, new SluiceError("QUEUE_FULL", `${most} requests wait already`));
-    }
-    if (this.#isOverdue(pending)) return this.#rejectOverdue(pending);
-    this.#queue.add(pending);
-    const { arrivedMs, deadlineMs } = pending;
-    if (deadlineMs !== Number.POSITIVE_INFINITY) {
-      // A batch must not wait for more items beyond a deadline.
-      if (deadlineMs <= arrivedMs + this.#delayMs) this.#flushedArrivals = this.#arrivals;
-      pending.cancelDeadline = this.#context.clock.schedule(deadlineMs - arrivedMs, () => {
-        if (this.#queue.remove(pending)) this.#rejectOverdue(pending);
-      });
-    }
-    this.#schedule();
   }
 
   flush(): void {
@@ -262,20 +221,9 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     while (this.#idle.length > 0) {
       const batch = this.#halves.shift() ?? this.#formBatch();
       if (batch === undefined) return;
-      for (const pending of batch) if (this.#isOverdue(pending)) this.#rejectOverdue(pending);
       const open = batch.filter(({ isSettled }) => !isSettled);
       if (open.length > 0) this.#start(this.#idle.shift()!, open);
     }
-  }
-
-  #isOverdue({ deadlineMs }: Pending<Item, Result>): boolean {
-    const isLimited = deadlineMs !== Number.POSITIVE_INFINITY;
-    return isLimited && deadlineMs <= this.#context.clock.monotonic();
-  }
-
-  #rejectOverdue(pending: Pending<Item, Result>): void {
-    const waitedMs = Math.round(this.#context.clock.monotonic() - pending.arrivedMs);
-    this.#reject(pending, new SluiceError("DEADLINE_EXCEEDED", `after ${waitedMs} ms`));
   }
 
   #formBatch(): Pending<Item, Result>[] | undefined {
@@ -304,12 +252,11 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
    */
   #isHeldBack(): boolean {
     if (!this.#fillsBatches && this.#delayMs === 0) return false;
-    const firsts = this.#queue.firsts();
-    if (firsts.some(({ arrival }) => arrival < this.#flushedArrivals)) return false;
+    const { arrival, arrivedMs } = this.#queue.first!;
+    if (arrival < this.#flushedArrivals) return false;
     if (this.#fillsBatches) return true;
     const { clock } = this.#context;
-    const oldestMs = Math.min(...firsts.map(({ arrivedMs }) => arrivedMs));
-    const leftMs = oldestMs + this.#delayMs - clock.monotonic();
+    const leftMs = arrivedMs + this.#delayMs - clock.monotonic();
     if (leftMs <= 0) return false;
     this.#cancelDelay?.();
     this.#cancelDelay = clock.schedule(leftMs, () => this.#schedule());

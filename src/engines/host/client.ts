@@ -220,8 +220,6 @@ class HostedEngineClient implements HostedClient {
       onLine: (line) => context.logger.log("debug", line, { host: kind }),
       clock: context.clock,
       nativeCalls,
-      // These compute beside the event loop, and notice at once that the channel has closed.
-      isLeashed: kind === "predictor" || kind === "stages",
       spawn,
     });
     // Without its channel a host is useless, whatever it still does.
@@ -295,7 +293,9 @@ class HostedEngineClient implements HostedClient {
     const late = this.#endedBecause;
     this.#endedBecause = undefined;
     const detail = [late ?? how, ...lastWords(lines)].join("; ");
-    this.#options.context.logger.log("warn", `engine host ended: ${detail}`, { pid: host.pid });
+    this.#options.context.logger.log("warn", `engine host ended: ${detail}`, {
+      pid: this.choices.pid,
+    });
     this.#rejectAll(new SluiceError(late === undefined ? "ENGINE_DIED" : "ENGINE_STALLED", detail));
   }
 

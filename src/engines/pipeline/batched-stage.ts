@@ -70,8 +70,7 @@ export class BatchedStage implements Stage {
       batchSize === undefined
         ? { maxBatchRows: limits.defaultStageRows, maxBatchChars: defaultStageChars }
         : { maxBatchRows: batchSize, fillsBatches: true };
-    // A stage's results are in memory already: refusing them would free nothing, and lose rows.
-    this.#batched = batched(models, { ...size, maxQueueSize: Number.POSITIVE_INFINITY }, context);
+    this.#batched = batched(models, size, context);
   }
 
   get state(): StageState {

@@ -40,8 +40,7 @@ export class WholeBatchStage implements Stage {
       },
     }));
     // Batches are the items here: a replica computes one at a time.
-    const size = { maxBatchRows: 1, maxQueueSize: Number.POSITIVE_INFINITY };
-    this.#batched = batched(models, size, context);
+    this.#batched = batched(models, { maxBatchRows: 1 }, context);
   }
 
   get state(): StageState {

@@ -1,7 +1,6 @@
 import type { Json } from "../../foundation/json.ts";
 import { checkJob } from "./check.ts";
 import { JobDraft } from "./draft.ts";
-import { goneKeys } from "./kinds.ts";
 import { applyFlags } from "./layers.ts";
 import { type Problem, problemsError } from "./problem.ts";
 import type { JobSpec } from "./schema.ts";
@@ -16,7 +15,6 @@ export async function changedJob(stored: JobSpec, sets: readonly string[]): Prom
   const draft = new JobDraft();
   const plain = JSON.parse(JSON.stringify(stored)) as Record<string, Json>;
   for (const [key, value] of Object.entries(plain)) draft.set([key], value, { from: "default" });
-  for (const key of Object.keys(goneKeys)) draft.set(key.split("."), null, { from: "default" });
   const problems: Problem[] = await applyFlags(draft, {}, sets);
   const checked = checkJob(draft);
   if ("problems" in checked) problems.push(...checked.problems);

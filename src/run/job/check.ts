@@ -2,7 +2,6 @@ import type { z } from "zod";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { nearest, oneOf, shown } from "../../foundation/suggest.ts";
 import type { JobDraft } from "./draft.ts";
-import { goneKeys } from "./kinds.ts";
 import type { Problem } from "./problem.ts";
 import { type JobSpec, jobSchema } from "./schema.ts";
 import { formOf, namesBelow, nodesAt } from "./schema-tree.ts";
@@ -165,8 +164,6 @@ function missing(path: readonly string[]): string {
 }
 
 function unknownKey(key: string, path: readonly string[], draft: JobDraft): string {
-  const gone = goneKeys[[...path, key].join(".")];
-  if (gone !== undefined) return gone;
   const value = valueAt(draft.value, path);
   const forms = nodesAt(path).flatMap((node) => formOf(node, value) ?? []);
   const own = forms.find((form) => form.properties?.[key]?.otherNameOf)?.properties?.[key];

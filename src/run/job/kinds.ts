@@ -5,12 +5,6 @@ import { withGenerationDefaults } from "./generation.ts";
 import type { JobSpec } from "./schema.ts";
 import { formOf, formsOf, type SchemaNode, schemaTree, stepInto } from "./schema-tree.ts";
 
-/** Removed keys of a job, with the reason. In plans of earlier runs they are ignored. */
-export const goneKeys: Readonly<Record<string, string>> = {
-  "model.repack": "is gone: weights are computed as their file has them; leave it out",
-  "model.hedge": "is gone: each request is sent once; leave it out",
-};
-
 /** One value of a job, and how its change affects a run that already has answers. */
 export interface KindedValue {
   path: readonly string[];
@@ -103,9 +97,6 @@ export function differingKeys(
 function valuesByKey(job: JobSpec, kinds: readonly SettingKind[]): Map<string, string> {
   // A written default is the same as an absent one.
   const complete = { ...job, generation: withGenerationDefaults(job.generation) };
-  const values = settingKinds(complete).filter(
-    ({ path, kind }) =>
-      kinds.includes(kind) && !Object.hasOwn(goneKeys, path.slice(0, 2).join(".")),
-  );
+  const values = settingKinds(complete).filter(({ kind }) => kinds.includes(kind));
   return new Map(values.map(({ path, value }) => [path.join("."), canonicalJson(value)]));
 }

@@ -2,6 +2,7 @@ import type { ErrorCode } from "../../foundation/error-table.ts";
 import { type ServerFault, SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { wireTable } from "../../foundation/wire-table.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { Plan } from "../plan/plan.ts";
 
@@ -81,21 +82,6 @@ interface FailedRequest {
   /** Dead letters of earlier versions lack it. */
   server?: ServerFault;
 }
-
-/** Faults of the request itself, by OpenAI's names. */
-export const requestFaults: Readonly<Partial<Record<ErrorCode, string>>> = {
-  JSON_INVALID: "invalid_json_line",
-  ROW_NOT_OBJECT: "invalid_json_line",
-  PARAMETER_MISSING: "missing_required_parameter",
-  PARAMETER_INVALID: "invalid_value",
-  ID_INVALID: "invalid_value",
-  PARAMETER_UNSUPPORTED: "unsupported_parameter",
-  URL_UNSUPPORTED: "invalid_url",
-  PROMPT_TOO_LONG: "context_length_exceeded",
-  REQUEST_REFUSED: "invalid_request",
-  STRUCTURE_REFUSED: "invalid_request",
-  MODEL_DIFFERS: "model_not_found",
-};
 
 /** Objects with an id of their own, and the beginning of that id. A list of embeddings has none. */
 const idPrefixes = [
@@ -185,16 +171,17 @@ export function failedResponse({ code, message, field, server }: FailedRequest):
 }
 
 function nameOf(code: string): string {
-  return isFaultOfRequest(code) ? requestFaults[code]! : code.toLowerCase();
+  return (isFaultOfRequest(code) && rowOf(code)?.openai?.[2]) || code.toLowerCase();
 }
 
 /** Whether another request would be answered. */
-export function isFaultOfRequest(code: string): code is keyof typeof requestFaults {
-  return Object.hasOwn(requestFaults, code);
+export function isFaultOfRequest(code: string): boolean {
+  return rowOf(code)?.isOfRequest ?? false;
 }
 
 function statusOf(code: string): number {
-  if (code === "MODEL_DIFFERS") return 404;
-  if (code === "TIMEOUT") return 504;
-  return isFaultOfRequest(code) ? 400 : 500;
+  const isNamed = code === "TIMEOUT" || isFaultOfRequest(code);
+  return (isNamed && rowOf(code)?.openai?.[0]) || 500;
 }
+
+const rowOf = (code: string) => wireTable[code as ErrorCode];

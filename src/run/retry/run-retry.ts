@@ -8,7 +8,7 @@ import { runStorage } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { readPlan } from "../plan/plan.ts";
 import { runContext } from "../run-context.ts";
-import { type CallOptions, carryOut, type RunResult, withSharedLimits } from "../run-job.ts";
+import { type CallOptions, type RunResult, runAndSeal, withSharedLimits } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { publishNewestSeal } from "../seal/publish-seal.ts";
 import { openRetry } from "./abandon-retry.ts";
@@ -112,7 +112,7 @@ export async function runGeneration(
     const { engineContext } = dependencies;
     const totalRows = rowsAfter(found);
     const run = { ...opened, ...present, backend, totalRows, seal, engineContext };
-    return withHint(await carryOut(run, coordinator, options, seconds), location, request);
+    return withHint(await runAndSeal(run, coordinator, options, seconds), location, request);
   } finally {
     await coordinator.end();
   }

@@ -1,4 +1,4 @@
-import { type RunOptions, type RunParts, runWith } from "../../api/run.ts";
+import { type RunParts, runWith } from "../../api/run.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
@@ -38,69 +38,61 @@ export interface BatchRunOptions {
 
 /**
  * Carries out the rows of a batch as a run of its own, or continues it: a worker process sends them
- * to this very server, or workers on a cluster answer them with copies of the model.
+ * to this very server, or workers on a cluster answer them with copies of the model. When it is
+ * stopped, rows in work have `limits.stopGraceMs` to end. Then each row without an answer gets the
+ * reason, from a worker in this process.
  *
  * @throws SluiceError why the run is not sealed; the same call continues it.
  */
 export async function runBatch(batch: Batch, options: BatchRunOptions): Promise<RunSummary> {
-  const { copied } = batch.record;
-  return copied ? await runCopied(batch, copied, options) : await runHere(batch, options);
-}
-
-async function runHere(batch: Batch, options: BatchRunOptions): Promise<RunSummary> {
-  const { baseUrl, token, slots, environment, signal } = options;
-  const job: JobInput = {
-    ...commonJob(batch, options),
-    model: {
-      ...{ engine: "openai", name: batch.object.model ?? "", baseUrl },
-      apiKeyEnv: tokenVariable,
-      // Twice as many, so that the next ones wait at the model's door while answers travel.
-      maxInFlight: Math.min(limits.maxInFlight, 2 * slots),
-      timeoutMs: rowTimeoutMs,
-    },
-    workers: { max: 1 },
-  };
-  const own = withoutProxy({ ...environment, [tokenVariable]: token });
-  return await carriedOut(job, { ...options, environment: own }, signal);
-}
-
-/**
- * The run of a batch that was stopped ends on the cluster, with time for rows in work. Then it
- * continues here, where each row without an answer gets the reason.
- */
-async function runCopied(
-  batch: Batch,
-  { model, place }: NonNullable<Batch["record"]["copied"]>,
-  options: BatchRunOptions,
-): Promise<RunSummary> {
   const { stopped } = batch;
-  const { signal, clock, logger } = options;
-  const common = commonJob(batch, options);
-  const name = batch.object.model ?? "";
-  const job: JobInput = {
-    ...common,
-    input: { ...common.input, servedModelName: name },
-    model,
-    output: { ...common.output, modelName: name },
-  };
+  const { signal, clock } = options;
+  const { copied } = batch.record;
+  const { job, place } = copied ? copiedJob(batch, copied, options) : ownJob(batch, options);
   if (!stopped.aborted) {
-    // The cluster may have another address by now.
-    const { ray, workers } = options.place.backend === "ray" ? options.place : place;
-    const away: JobInput = { ...job, backend: "ray", ray, workers };
-    // Such as that no node has room.
-    const onEvent = (event: RunEvent) => {
-      if (event.type === "notice") logger.log("info", `${batch.id}: ${event.message}`);
-    };
     try {
-      return await carriedOut(away, { ...options, onEvent }, AbortSignal.any([signal, stopped]));
+      return await runToSeal({ ...job, ...place }, options, AbortSignal.any([signal, stopped]));
     } catch (error) {
       if (!stopped.aborted || signal.aborted) throw error;
     }
   }
   const reason = asSluiceError(stopped.reason);
-  return await carriedOut(job, options, signal, {
+  return await runToSeal(job, options, signal, {
     openEngine: async ({ engine }) => refusingEngine(engine, reason, clock),
   });
+}
+
+/** A job, and where its workers are. */
+interface PlacedJob {
+  job: JobInput;
+  place?: Pick<JobInput, "backend" | "ray" | "workers">;
+}
+
+function ownJob(batch: Batch, options: BatchRunOptions): PlacedJob {
+  const model: JobInput["model"] = {
+    ...{ engine: "openai", name: batch.object.model ?? "", baseUrl: options.baseUrl },
+    apiKeyEnv: tokenVariable,
+    // Twice as many, so that the next ones wait at the model's door while answers travel.
+    maxInFlight: Math.min(limits.maxInFlight, 2 * options.slots),
+    timeoutMs: rowTimeoutMs,
+  };
+  return { job: { ...commonJob(batch, options), model, workers: { max: 1 } } };
+}
+
+function copiedJob(
+  batch: Batch,
+  { model, place: begun }: NonNullable<Batch["record"]["copied"]>,
+  options: BatchRunOptions,
+): PlacedJob {
+  const common = commonJob(batch, options);
+  const name = batch.object.model ?? "";
+  const input = { ...common.input, servedModelName: name };
+  // The cluster may have another address by now.
+  const { ray, workers } = options.place.backend === "ray" ? options.place : begun;
+  return {
+    job: { ...common, input, model, output: { ...common.output, modelName: name } },
+    place: { backend: "ray", ray, workers },
+  };
 }
 
 function commonJob(batch: Batch, { dataDirectory }: BatchRunOptions) {
@@ -115,14 +107,19 @@ function commonJob(batch: Batch, { dataDirectory }: BatchRunOptions) {
   } satisfies Partial<JobInput>;
 }
 
-async function carriedOut(
+async function runToSeal(
   job: JobInput,
-  given: BatchRunOptions & Pick<RunOptions, "onEvent">,
+  { environment, token, logger, tracing }: BatchRunOptions,
   signal: AbortSignal,
   parts: RunParts = {},
 ): Promise<RunSummary> {
-  const { environment, logger, tracing, onEvent } = given;
-  const options = { environment, install: false, logger, signal, ...(onEvent && { onEvent }) };
+  const isHere = job.backend === undefined;
+  const own = isHere ? withoutProxy({ ...environment, [tokenVariable]: token }) : environment;
+  // Such as that no node has room.
+  const onEvent = (event: RunEvent) => {
+    if (event.type === "notice") logger.log("info", `${job.name}: ${event.message}`);
+  };
+  const options = { environment: own, install: false, logger, signal, ...(!isHere && { onEvent }) };
   const { error, summary } = await runWith(job, options, { tracing, ...parts });
   if (error) throw error;
   return summary;

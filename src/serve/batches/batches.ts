@@ -68,7 +68,7 @@ export class Batches {
   readonly #carried = new Set<Promise<void>>();
   readonly #timers = new Map<string, () => void>();
   readonly #counts = new Map<string, { atMs: number; counts: Promise<Counts> }>();
-  #baseUrlOf: ((id: string) => string) | undefined;
+  #rows: string | undefined;
 
   private constructor(context: BatchesContext) {
     this.#context = context;
@@ -89,10 +89,10 @@ export class Batches {
   /**
    * Continues what an earlier server began, and carries out new ones.
    *
-   * @param baseUrlOf the address to which the rows of a batch are sent, up to and including `/v1`.
+   * @param rows the address to which rows are sent.
    */
-  begin(baseUrlOf: (id: string) => string): void {
-    this.#baseUrlOf = baseUrlOf;
+  begin(rows: string): void {
+    this.#rows = rows;
     const open = this.#sorted().filter(({ hasEnded }) => !hasEnded);
     // Those in progress had a place already.
     const begun = (batch: Batch) => Number(batch.object.in_progress_at === null);
@@ -127,7 +127,7 @@ export class Batches {
     const shown = { ...batch.object };
     await this.#keepInput(batch);
     // Until the models are loaded it only waits, as those of an earlier server.
-    if (this.#baseUrlOf) this.#start(batch);
+    if (this.#rows !== undefined) this.#start(batch);
     return shown;
   }
 
@@ -147,11 +147,6 @@ export class Batches {
     const shown = { ...batch.object };
     await stopping;
     return shown;
-  }
-
-  /** Aborted when no more rows of a batch may be sent. @throws SluiceError `BATCH_UNKNOWN`. */
-  stopOf(id: string): AbortSignal {
-    return this.#named(id).stopped;
   }
 
   /** The manifest of a batch's run, as it is stored. @throws SluiceError `BATCH_UNKNOWN`. */
@@ -330,7 +325,7 @@ export class Batches {
     const model = models.all().find(({ name }) => name === batch.object.model);
     return await runBatch(batch, {
       dataDirectory: options.dataDirectory,
-      baseUrl: this.#baseUrlOf!(batch.id),
+      baseUrl: `${this.#rows}/batches/${batch.id}/v1`,
       slots: model?.slots ?? 1,
       place: options.batches,
       ...{ token, environment, clock, logger, signal: this.#closing.signal },

@@ -2,14 +2,17 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { readLines } from "../../run/directory/lines.ts";
 
-/** OpenAI's codes of rows that were never sent, and the words for them. */
-const unsent: Readonly<Record<string, string>> = {
-  batch_expired: "This request could not be executed before the completion window expired.",
-  batch_cancelled: "This request was not executed, because the batch was cancelled.",
+/** What OpenAI says of rows that were never sent, by the code that their run gave them. */
+const unsent: Readonly<Record<string, { code: string; message: string }>> = {
+  batch_expired: {
+    code: "batch_expired",
+    message: "This request could not be executed before the completion window expired.",
+  },
+  batch_canceled: {
+    code: "batch_cancelled",
+    message: "This request was not executed, because the batch was cancelled.",
+  },
 };
-
-/** The status of the server that refuses such rows; it has no other use here. */
-export const unsentStatus = 410;
 
 /** A line of a failed row, as the run writes it. */
 interface FailedLine {
@@ -27,11 +30,8 @@ interface FailedLine {
  */
 export function errorLine(line: string): string {
   const { error, response, ...own } = JSON.parse(line) as FailedLine;
-  // A run that gave the row up has Sluice's own name of the error.
-  const givenUp = error.code === "batch_canceled" ? "batch_cancelled" : error.code;
-  const code = response.status_code === unsentStatus ? String(response.body.error.code) : givenUp;
-  if (!Object.hasOwn(unsent, code)) return JSON.stringify({ ...own, response, error: null });
-  return JSON.stringify({ ...own, response: null, error: { code, message: unsent[code] } });
+  const given = unsent[error.code];
+  return JSON.stringify({ ...own, response: given ? null : response, error: given ?? null });
 }
 
 /** Writes the lines of all failed rows in OpenAI's form. */

@@ -84,10 +84,10 @@ function modelNameOf({ model }: JsonObject): string {
 
 /** What a request says of how it is answered. */
 export function callOf(request: FastifyRequest): Call {
-  const { caller, gone, batchStop: stopped, trace } = request;
-  // A row of a batch waits as long as its batch may.
-  if (stopped) return { caller, signal: gone, trace, stopped, maxWaitMs: Number.POSITIVE_INFINITY };
-  return { caller, signal: gone, trace, maxWaitMs: maxWaitMsOf(request) };
+  const { caller, gone: signal, trace } = request;
+  // A row of a batch waits until its worker is stopped.
+  const isRow = caller.priority === "batch";
+  return { caller, signal, trace, maxWaitMs: isRow ? Infinity : maxWaitMsOf(request) };
 }
 
 const idPrefixes: Readonly<Record<string, string>> = {

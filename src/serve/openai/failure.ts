@@ -1,68 +1,8 @@
 import type { FastifyReply } from "fastify";
-import type { ErrorCode } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
-import {
-  failedResponse,
-  isFaultOfRequest,
-  requestFaults,
-} from "../../run/openai-batch/batch-lines.ts";
-import { unsentStatus } from "../batches/error-lines.ts";
-import { wordsForCallers } from "../words-for-callers.ts";
-
-/** OpenAI's name of an error's kind, and its HTTP status. */
-export type Kind = readonly [status: number, type: string, code?: string];
-
-const invalid: Kind = [400, "invalid_request_error"];
-const limited: Kind = [429, "rate_limit_error", "rate_limit_exceeded"];
-const unavailable: Kind = [503, "server_error", "service_unavailable"];
-const badGateway: Kind = [502, "server_error", "bad_gateway"];
-
-/** As in the lines of a batch. */
-const faults = Object.entries(requestFaults).map(([code, name]): [ErrorCode, Kind] => {
-  const { status } = failedResponse({ code, message: "" });
-  return [code as ErrorCode, [status, "invalid_request_error", name]];
-});
-
-/** Errors that are the caller's, or the moment's; all others are the server's. */
-export const kinds: Partial<Record<ErrorCode, Kind>> = {
-  ...(Object.fromEntries(faults) as Partial<Record<ErrorCode, Kind>>),
-  REQUEST_INVALID: invalid,
-  UNSUPPORTED: invalid,
-  AUDIO_INVALID: invalid,
-  LANGUAGE_UNKNOWN: invalid,
-  COLUMN_INVALID: invalid,
-  ROW_KILLS_ENGINE: invalid,
-  BODY_TOO_LARGE: [413, "invalid_request_error", "request_too_large"],
-  TOKEN_INVALID: [401, "invalid_request_error", "invalid_api_key"],
-  TOKEN_FORBIDDEN: [403, "invalid_request_error", "insufficient_permissions"],
-  ROUTE_UNKNOWN: [404, "invalid_request_error", "unknown_url"],
-  MODEL_NOT_SERVED: [404, "invalid_request_error", "model_not_found"],
-  FILE_UNKNOWN: [404, "invalid_request_error"],
-  BATCH_UNKNOWN: [404, "invalid_request_error"],
-  BATCH_OVER: [409, "invalid_request_error"],
-  BATCH_UNFINISHED: [404, "invalid_request_error"],
-  BATCH_EXPIRED: [unsentStatus, "invalid_request_error", "batch_expired"],
-  BATCH_CANCELED: [unsentStatus, "invalid_request_error", "batch_cancelled"],
-  RANGE_INVALID: [416, "invalid_request_error"],
-  QUEUE_FULL: limited,
-  DEADLINE_EXCEEDED: limited,
-  REQUEST_TIMED_OUT: [504, "server_error", "timeout"],
-  SERVER_STOPPING: unavailable,
-  WORKERS_MISSING: unavailable,
-  ENGINE_DIED: unavailable,
-  ENGINE_STALLED: unavailable,
-  ENDPOINT_DOWN: unavailable,
-  TIMEOUT: [504, "server_error", "timeout"],
-  SERVER_ERROR: badGateway,
-  CONNECTION_LOST: badGateway,
-  RESPONSE_MALFORMED: badGateway,
-  ANSWER_EMPTY: badGateway,
-  AUTHENTICATION_FAILED: badGateway,
-  ENDPOINT_UNUSABLE: badGateway,
-  ENDPOINT_PATH_UNKNOWN: badGateway,
-  MODEL_UNKNOWN: badGateway,
-};
+import { wireTable } from "../../foundation/wire-table.ts";
+import { failedResponse, isFaultOfRequest } from "../../run/openai-batch/batch-lines.ts";
 
 /** The error of a field that must be something else. */
 export function wrong(field: string, must: string): SluiceError {
@@ -80,7 +20,7 @@ export function errorBody(error: SluiceError): JsonObject {
   }
   const [, type, code = null] = kindOf(error);
   const param = field?.replace(/^body\./, "") ?? null;
-  return { error: { message: wordsForCallers[name] ?? said, type, param, code } };
+  return { error: { message: wireTable[name]?.words ?? said, type, param, code } };
 }
 
 /** Answers a request with an error, in OpenAI's shape. */
@@ -98,13 +38,11 @@ export function writeFailure(error: SluiceError, reply: FastifyReply): void {
   void reply.status(status).send(errorBody(error));
 }
 
-function kindOf({ code, message, scope, server }: SluiceError): Kind {
-  if (isFaultOfRequest(code)) {
-    const { status } = failedResponse({ code, message, server });
-    return [status, "invalid_request_error", requestFaults[code]];
-  }
-  if (code === "ENDPOINT_DOWN" && server?.status === 429) return limited;
+function kindOf({ code, message, scope, server }: SluiceError) {
+  const isLimited = code === "ENDPOINT_DOWN" && server?.status === 429;
   // With 503, a row of a batch whose answer is always wrong would be sent until the batch ends.
-  const serverError = scope === "engine" ? 503 : 500;
-  return kinds[code] ?? [serverError, "server_error"];
+  const others = [scope === "engine" ? 503 : 500, "server_error"] as const;
+  const [status, ...named] = wireTable[isLimited ? "QUEUE_FULL" : code]?.openai ?? others;
+  if (!isFaultOfRequest(code)) return [status, ...named] as const;
+  return [failedResponse({ code, message, server }).status, ...named] as const;
 }

@@ -1,8 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { ErrorCode } from "../../foundation/error-table.ts";
-import type { SluiceError } from "../../foundation/errors.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import type { Json } from "../../foundation/json.ts";
-import { wordsForCallers } from "../words-for-callers.ts";
+import { wireTable } from "../../foundation/wire-table.ts";
 
 /** A reply on TorchServe's wire. */
 export interface TorchReply {
@@ -30,12 +29,7 @@ export class Refusal extends Error {
 }
 
 export const refusals = Object.freeze({
-  resource: () =>
-    new Refusal(
-      404,
-      "ResourceNotFoundException",
-      "Requested resource is not found, please refer to API document.",
-    ),
+  resource: () => refusalOf(new SluiceError("ROUTE_UNKNOWN")),
   method: () =>
     new Refusal(
       405,
@@ -154,44 +148,13 @@ function sendTooLarge(reply: FastifyReply): void {
   raw.end();
 }
 
-const invalidKey = [
-  400,
-  "InvalidKeyException",
-  "Token Authorization failed. Token either incorrect, expired, or not provided correctly",
-] as const;
-
-const internal = "InternalServerException";
-const workerDied = [500, internal, "Worker died."] as const;
-
-/** What the wire says of errors; those without words here say their own. */
-const said: Partial<Record<ErrorCode, readonly [status: number, type: string, words?: string]>> = {
-  TOKEN_INVALID: invalidKey,
-  TOKEN_FORBIDDEN: invalidKey,
-  REQUEST_INVALID: [400, "BadRequestException"],
-  PARAMETER_INVALID: [400, "BadRequestException"],
-  PARAMETER_MISSING: [400, "BadRequestException"],
-  PARAMETER_UNSUPPORTED: [400, "BadRequestException"],
-  UNSUPPORTED: [400, "BadRequestException"],
-  PROMPT_TOO_LONG: [400, "BadRequestException"],
-  ARCHIVE_INVALID: [400, "InvalidModelException"],
-  REQUEST_TIMED_OUT: [504, internal],
-  SERVER_STOPPING: [503, "ServiceUnavailableException"],
-  CONNECTION_LOST: [503, "ServiceUnavailableException"],
-  RESULTS_MISCOUNTED: [503, internal, "number of batch response mismatched"],
-  PREDICTION_FAILED: [503, internal, "Prediction failed"],
-  OUT_OF_MEMORY: [507, internal, "Out of resources"],
-  ENGINE_DIED: workerDied,
-  ENGINE_STALLED: workerDied,
-  ENGINE_START_FAILED: workerDied,
-  ROW_KILLS_ENGINE: [400, "BadRequestException"],
-  ROW_STALLS_WORKER: workerDied,
-};
-
 /** The refusal that stands for an error of Sluice. */
 export function refusalOf(error: SluiceError): Refusal {
   // TorchServe takes any failure that names CUDA for missing memory.
   const isCuda = error.code === "PREDICTION_FAILED" && error.message.includes("CUDA");
   const code = isCuda ? "OUT_OF_MEMORY" : error.code;
-  const [status, type, words] = said[code] ?? [error.retryable ? 503 : 500, internal];
-  return new Refusal(status, type, words ?? wordsForCallers[code] ?? error.message);
+  const row = wireTable[code];
+  const others = [error.retryable ? 503 : 500, "InternalServerException"] as const;
+  const [status, type, words = row?.words ?? error.message] = row?.torchserve ?? others;
+  return new Refusal(status, type, words);
 }

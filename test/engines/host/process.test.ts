@@ -32,7 +32,8 @@ describe("startHostProcess", () => {
   });
 
   it("says why a program cannot be started", async () => {
-    expect((await start("", "/no/such/program").host.ended).how).toContain("ENOENT");
+    const { how, lines } = await start("", "/no/such/program").host.ended;
+    expect([how, lines]).toEqual(["exit code 127", [expect.stringContaining("not found")]]);
   });
 
   it("notices the end although a grandchild holds the streams open", async () => {

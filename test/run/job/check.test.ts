@@ -7,7 +7,7 @@ describe("a job with faults", () => {
   it("names all of them, each with line and key", async () => {
     const error = await fail(`modle: 3
 input: { path: rows.jsonl, fromat: jsonl }
-model: { engine: llama, name: a, latencyMs: 3, repack: auto }
+model: { engine: llama, name: a, latencyMs: 3 }
 prompts:
   short:
     promt: hi
@@ -22,7 +22,6 @@ onRowError: dead-leter
       "  job.yaml:1 modle: is not a key here; did you mean model?",
       "  job.yaml:2 input.fromat: is not a key here; did you mean format?",
       "  job.yaml:3 model.latencyMs: engine llama has no such key",
-      "  job.yaml:3 model.repack: is gone: weights are computed as their file has them; leave it out",
       "  job.yaml:5 prompts.short: give exactly one of prompt, messages and type",
       "  job.yaml:6 prompts.short.promt: is not a key here; did you mean prompt?",
       '  job.yaml:8 generation.temperature: must be a number, not "warm"',

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { changedJob } from "../../../src/run/job/change.ts";
 import { answersOf, differingAnswers, settingKinds } from "../../../src/run/job/kinds.ts";
 import { jobFolder, small } from "./job-folder.ts";
 
@@ -61,16 +60,6 @@ describe("differingAnswers", () => {
     expect(await differing(["generation.seed=8"], ["generation.seed=9"])).toEqual([
       "generation.seed",
     ]);
-  });
-
-  it("passes over keys that earlier versions had", async () => {
-    const { job } = await load(text);
-    const stored = {
-      ...job,
-      model: Object.assign({}, job.model, { repack: "off", hedge: { maxShare: 0.1 } }),
-    };
-    expect(differingAnswers(stored, job)).toEqual([]);
-    expect(await changedJob(stored, [])).toEqual(job);
   });
 
   it("does not mind how a job was written", async () => {

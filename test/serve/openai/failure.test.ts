@@ -4,8 +4,8 @@ import type { FastifyReply } from "fastify";
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorTable } from "../../../src/foundation/error-table.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
+import { wireTable } from "../../../src/foundation/wire-table.ts";
 import { writeFailure } from "../../../src/serve/openai/failure.ts";
-import { wordsForCallers } from "../../../src/serve/words-for-callers.ts";
 import { root } from "../../meta/source-tree.ts";
 
 /** What the wire says of an error. */
@@ -65,7 +65,7 @@ describe("errors over HTTP", () => {
       const message = error.message.replace("(field body.x)", "(field x)");
       expect(answered(error), code).toMatchObject({
         ...(table.get(code) ?? others),
-        ...{ message: wordsForCallers[code] ?? message },
+        ...{ message: wireTable[code]?.words ?? message },
         param: "x",
       });
     }

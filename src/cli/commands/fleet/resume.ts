@@ -98,7 +98,7 @@ async function resumeBatch(
       return run.state === "successful" ? exitCodes.ok : exitCodes.failedRows;
     if (run?.state === "canceled" && flags.only !== undefined) return exitCodes.resumable;
     try {
-      return await carryOut(target.fleet, batch, flags, io);
+      return await resumeOnce(target.fleet, batch, flags, io);
     } catch (error) {
       // Another process was faster.
       if (asSluiceError(error).code !== "COORDINATOR_LIVES") throw error;
@@ -106,7 +106,7 @@ async function resumeBatch(
   }
 }
 
-async function carryOut(
+async function resumeOnce(
   fleet: Fleet,
   batch: FleetBatch,
   flags: ResumeFlags,
