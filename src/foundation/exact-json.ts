@@ -24,8 +24,8 @@ export type ExactRow = { [key: string]: ExactJson };
 export type LongNumbers = "bigint" | "text";
 
 /**
- * How the texts of `specialNumbers` end. No program writes a number like this. Texts of fewer than 7
- * characters that begin with a rare one are found at the speed of memory.
+ * How the texts of `specialNumbers` end. No program writes a number like this. A text of fewer than
+ * 7 characters that begins with a rare one is found at the speed of memory.
  */
 const specialMark = "+00999";
 /**
