@@ -178,10 +178,10 @@ export const runMutations: readonly Mutation[] = [
   },
   {
     what: "secrets stay in the failures of single rows of a batch",
-    file: "src/run/execute/redacting-engine.ts",
-    text: "for (const error of response.failures?.values() ?? []) withoutSecrets(error, this.#redact);",
+    file: "src/run/execute/executor.ts",
+    text: "response.failures?.forEach((error) => void withoutSecrets(error, redact));",
     replacement: "",
-    tests: ["test/run/execute/redacting-engine.test.ts"],
+    tests: ["test/run/execute/executor-rows.test.ts"],
   },
   {
     what: "secrets of the job's variables are kept in the plan",

@@ -1,4 +1,4 @@
-import { SluiceError } from "../foundation/errors.ts";
+import { SluiceError, withTexts } from "../foundation/errors.ts";
 import { secretName, shownText } from "../foundation/shown-path.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -26,6 +26,20 @@ export function redactor(environment: Environment): (text: string) => string {
     for (const [, value] of secrets) clean = clean.replaceAll(value, "[redacted]");
     return clean;
   };
+}
+
+/**
+ * The same error without secrets in its texts: messages of the user's programs and modules go into
+ * dead letters and logs.
+ */
+export function withoutSecrets<Failure extends Error & Pick<SluiceError, "server">>(
+  error: Failure,
+  redact: (text: string) => string,
+): Failure {
+  const clean = redact(error.message);
+  if (clean !== error.message) error.message = clean;
+  if (error.server) error.server = withTexts(error.server, redact);
+  return error;
 }
 
 /** Beginnings of services' keys and of JSON web tokens. */

@@ -96,6 +96,11 @@ export const limits = Object.freeze({
    * throughput.
    */
   maxYoungSpaceMegabytes: 32,
+  /**
+   * Characters of texts that are made again and again. V8 maps memory for each text of 128 KiB or
+   * more, and one that outlives a minor collection stays until a major one.
+   */
+  youngTextChars: 96 * 1024,
   /** Elements that one `forEach` may yield for one row. */
   maxElements: 10_000,
   /** Most tokens of an answer if neither the job nor the engine has a limit. */

@@ -24,7 +24,7 @@ export function jsonlFormat(chunkBytes?: number): RowFormat {
         slice,
         firstIndex,
         maxLineBytes,
-        chunkBytes: chunkBytes ?? limits.readChunkBytes,
+        chunkBytes: chunkBytes ?? limits.youngTextChars,
         toRow: parse ? parseRow : (raw, index, file, line) => ({ index, file, line, raw }),
       }),
   });

@@ -48,6 +48,8 @@ export interface AnswerFacts {
   isAscii?: boolean;
 }
 
+const alone: readonly InputRow[] = [];
+
 /** The next rows to send, as far as they were read. */
 export interface UpcomingRows {
   /** The indexes of up to `most` of them, in the order in which they are sent. */
@@ -280,9 +282,9 @@ export class TaskAttempt {
     requests: readonly RequestRecord[],
     answerJson: string,
     row?: InputRow,
-    { results, others = [], isAscii = false }: AnswerFacts = {},
+    { results, others = alone, isAscii = false }: AnswerFacts = {},
   ): void {
-    const head = answeredHead(index, requests, results, others.map(indexOf));
+    const head = answeredHead(index, requests, results, others);
     const place = this.#journal.appendAnswer(head, answerJson, isAscii);
     if (!this.#outcomes.settle(index, "answered", place)) throw settledTwice(index);
     if (row && this.#part.isNext(index)) {
@@ -303,7 +305,7 @@ export class TaskAttempt {
     row?: InputRow,
     others: readonly InputRow[] = [],
   ): void {
-    const together = othersOf(others.map(indexOf));
+    const together = othersOf(others);
     const place = this.#journal.append({
       ...{ index, outcome: "filtered", ...together },
       requests: [...requests],
@@ -466,10 +468,6 @@ interface OpenedAttempt extends Replayed {
   outcomes: OutcomeTable;
   journal: JournalWriter;
   listener: AttemptListener;
-}
-
-function indexOf({ index }: InputRow): number {
-  return index;
 }
 
 /** The rows, and all open rows that share a request with them. */

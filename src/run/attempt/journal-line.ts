@@ -1,3 +1,4 @@
+import type { InputRow } from "../../data/row.ts";
 import type { ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { parseMessage } from "../../foundation/exact-json.ts";
 import { indexesIn, indexSetOf } from "../../foundation/index-set.ts";
@@ -103,9 +104,11 @@ export function outcomeIn({ index, outcome }: SettledLine, row: number): Settled
 }
 
 /** The member with the other rows of a row's request; none if it was alone. */
-export function othersOf(others: readonly number[]): { others?: string } {
-  return others.length === 0 ? {} : { others: indexSetOf(others) };
+export function othersOf(others: readonly Indexed[]): { others?: string } {
+  return others.length === 0 ? {} : { others: indexSetOf(others.map(({ index }) => index)) };
 }
+
+type Indexed = Pick<InputRow, "index">;
 
 /** The record of one answered request. */
 export function requestRecord(response: InferenceResponse, attempts: number): RequestRecord {
@@ -138,7 +141,7 @@ export function answeredHead(
   index: number,
   requests: readonly RequestRecord[],
   results?: number,
-  others: readonly number[] = [],
+  others: readonly Indexed[] = [],
 ): string {
   if (results !== undefined) {
     const line = { index, outcome: "answered", ...othersOf(others), results };
@@ -151,14 +154,15 @@ export function answeredHead(
   // The form of almost every row: JSON.stringify takes three times as long.
   const { promptTokens, tokens, seconds, finishReason, attempts } = only;
   const start = `{"index":${index},"outcome":"answered","requests":[{"promptTokens":`;
-  const end = endsOfPlain[finishReason] ?? `,"finishReason":"${finishReason}","attempts":`;
-  return `${start}${promptTokens},"tokens":[${tokens[0]}],"seconds":${seconds}${end}${attempts}}],"answer":`;
+  const isUsual = finishReason === "stop" && attempts === 1;
+  const end = isUsual
+    ? usualEnd
+    : `,"finishReason":"${finishReason}","attempts":${attempts}}],"answer":`;
+  return `${start}${promptTokens},"tokens":[${tokens[0]}],"seconds":${seconds}${end}`;
 }
 
-const endsOfPlain: Readonly<Record<string, string>> = {
-  stop: ',"finishReason":"stop","attempts":',
-  length: ',"finishReason":"length","attempts":',
-};
+// Each piece of a text costs about as much as all its characters.
+const usualEnd = ',"finishReason":"stop","attempts":1}],"answer":';
 
 /** The record if it has one answer and no rare member. */
 function plainRecord(record: RequestRecord): RequestRecord | undefined {

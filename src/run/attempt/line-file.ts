@@ -1,5 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { limits } from "../../foundation/limits.ts";
 import { HashedFile } from "../output/hashed-file.ts";
 import type { FileRecord } from "../plan/plan.ts";
 
@@ -7,7 +8,7 @@ import type { FileRecord } from "../plan/plan.ts";
 const flushChars = 32 * 1024;
 
 /** While a write runs, this much may wait for the next one. */
-const maxWaitingChars = 4 * flushChars;
+const maxWaitingChars = limits.youngTextChars;
 
 /** Memory of a write that is kept for the next one. */
 const maxKeptBytes = 8 * maxWaitingChars;

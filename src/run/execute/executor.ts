@@ -1,5 +1,6 @@
 import type { InputRow } from "../../data/row.ts";
 import type { Engine } from "../../engines/engine.ts";
+import { withoutSecrets } from "../../engines/secrets.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
@@ -21,6 +22,8 @@ import {
 
 export interface ExecutorOptions extends TryOptions {
   engine: Engine;
+  /** Removes secrets from the texts of the engine's errors. */
+  redact(text: string): string;
   clock: Clock;
   /** `onRowError: fail`: the first row that fails ends the run. */
   failOnRowError: boolean;
@@ -273,9 +276,12 @@ export class Executor {
     this.#pumpSoon();
     if (!this.#left(rowTry.work.source)) return;
     const { work, at } = rowTry;
+    const { promptSet, redact } = this.#options;
     const isCleared = this.#isolation.resolved(rowTry);
+    // Only a batch with faulty rows has failures.
+    response.failures?.forEach((error) => void withoutSecrets(error, redact));
     try {
-      const accept = () => acceptAnswers(rowTry, response, this.#options.promptSet);
+      const accept = () => acceptAnswers(rowTry, response, promptSet);
       work.answered(at, work.attempt.withCare(work.index, accept));
       if (work.isDone) this.#settle(work);
       else if (work.goesOnFrom(at)) this.#begun.unshift(work);
@@ -299,7 +305,7 @@ export class Executor {
   #onError(rowTry: RowTry, thrown: unknown): void {
     this.#pumpSoon();
     if (!this.#left(rowTry.work.source)) return;
-    const error = asSluiceError(thrown);
+    const error = withoutSecrets(asSluiceError(thrown), this.#options.redact);
     const { work, at } = rowTry;
     if (error.paid) work.attempt.noteInvalid(work.index, error.paid);
     if (error.scope === "engine") {

@@ -3,7 +3,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { assignedDevices } from "../../engines/devices.ts";
 import type { Engine, EngineContext } from "../../engines/engine.ts";
 import { describeEngine, openEngine } from "../../engines/registry.ts";
-import { redactor } from "../../engines/secrets.ts";
+import { redactor, withoutSecrets } from "../../engines/secrets.ts";
 import { type Channel, channelPair } from "../../foundation/channel.ts";
 import { asSluiceError, type SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
@@ -18,7 +18,6 @@ import type { RunLocation } from "../directory/locate.ts";
 import { recordBytes } from "../directory/records.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import type { WorkerHandle } from "../dispatch/dispatch.ts";
-import { redacting, withoutSecrets } from "../execute/redacting-engine.ts";
 import { RequestTraces } from "../execute/request-traces.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -69,21 +68,21 @@ export interface WorkerRecord extends ProcessIdentity {
  */
 export async function runWorker(options: RunWorkerOptions): Promise<SluiceError | undefined> {
   const { channel, dependencies, engineContext } = options;
+  const redact = redactor(engineContext.environment);
   try {
     const context = await openContext(options);
     const { job } = context.plan;
     await prepareMachine(options, job);
     const jobPrompts = promptSetOf(job, context.plan.seed);
     const traces = context.trace && new RequestTraces(context.trace, context.clock);
-    const opened = redacting(
-      await openedEngine(options, context, traces),
-      redactor(engineContext.environment),
-    );
+    const opened = await openedEngine(options, context, traces);
     const prompts = keptPrompts(context, dependencies, jobPrompts, opened);
     const promptSet = prompts?.promptSet ?? jobPrompts;
     const engine = await reusingEngine(opened, promptSet, context, dependencies);
     const { pid } = dependencies.processes.self();
-    const worker = new Worker({ context, engine, promptSet, prompts, traces, channel, pid });
+    const worker = new Worker({
+      ...{ context, engine, redact, promptSet, prompts, traces, channel, pid },
+    });
     const gpu = engine.choices?.gpu;
     const device = gpu ? (assignedDevices(engineContext.environment) ?? String(gpu)) : "cpu";
     const scheduler = schedulerPlace(engineContext.environment);
@@ -100,7 +99,7 @@ export async function runWorker(options: RunWorkerOptions): Promise<SluiceError 
     if (worker.fault) context.logger.log("error", worker.fault.message);
     return worker.fault;
   } catch (thrown) {
-    const error = withoutSecrets(asSluiceError(thrown), redactor(engineContext.environment));
+    const error = withoutSecrets(asSluiceError(thrown), redact);
     channel.send({ type: "worker-failed", error: error.toJSON() });
     channel.close();
     return error;

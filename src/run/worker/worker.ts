@@ -23,6 +23,8 @@ import { type FromWorker, protocolVersion, type ToWorker } from "./protocol.ts";
 export interface WorkerOptions {
   context: RunContext;
   engine: Engine;
+  /** Removes secrets from texts of the engine. */
+  redact(text: string): string;
   promptSet: PromptSet;
   /** The folder of prompts for other runs: `promptSet` belongs to it. */
   prompts?: KeptPrompts | undefined;
@@ -74,11 +76,11 @@ export class Worker {
 
   constructor(options: WorkerOptions) {
     this.#options = options;
-    const { context, engine, promptSet, traces } = options;
+    const { context, engine, redact, promptSet, traces } = options;
     const arrange = arrangementOf(options);
     this.#tasks = new TaskTable(context.storage, context.plan);
     this.#executor = new Executor({
-      ...{ engine, promptSet, traces },
+      ...{ engine, redact, promptSet, traces },
       clock: context.clock,
       random: context.random,
       maxTries: context.plan.job.retries.maxAttempts,

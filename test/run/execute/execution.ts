@@ -54,9 +54,9 @@ export async function execution(
     ended();
   };
   const executor = new Executor({
-    engine,
+    ...{ engine, clock },
+    redact: (text) => text.replaceAll("s3cret", "[redacted]"),
     promptSet: promptSetOf(plan.job, plan.seed),
-    clock,
     random: seededRandom(3),
     maxTries,
     failOnRowError,

@@ -43,6 +43,27 @@ describe("rows that become rows", () => {
     expect(commit!.usage).toMatchObject({ promptTokens: 21, completionTokens: 8 });
   });
 
+  it("have a common request that may fail for some of them, told without secrets", async () => {
+    const together = {
+      model: {
+        engine: "pipeline",
+        stages: [{ kind: "mapBatches", module: "/m.mjs", rows: "any", batchRows: 3 }],
+      } as unknown as JobInput["model"],
+      prompt: undefined,
+    };
+    const failures = new Map([[1, new Error("row of s3cret")]]);
+    const engine = scriptedEngine(4, () => ({ ...responseOf(""), rows: [{ of: 2 }], failures }));
+    const { add, end, letters, results } = await execution(lines.slice(0, 3), engine, {
+      job: together,
+    });
+    await add(0);
+    await end();
+    expect(await results(0)).toEqual([{ of: 2 }]);
+    expect(await letters(0)).toMatchObject([
+      { index: 1, message: expect.stringContaining("row of [redacted]") },
+    ]);
+  });
+
   it("are taken over from an earlier attempt, filtered ones too", async () => {
     const engine = scriptedEngine(9, ({ index }) =>
       index < 5 ? { ...responseOf(""), rows: becoming(index) } : undefined,

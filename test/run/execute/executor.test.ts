@@ -276,6 +276,27 @@ describe("failures of a request", () => {
     ]);
   });
 
+  it("are told without secrets, whatever was thrown", async () => {
+    const server = { status: 400, message: "your key s3cret", code: null };
+    const engine = scriptedEngine(2, ({ index }) =>
+      index === 0
+        ? new SluiceError("PREDICTION_FAILED", "it said s3cret")
+        : new SluiceError("REQUEST_REFUSED", "", { server }),
+    );
+    const { add, end, letters } = await execution(rowsOf(2), engine);
+    await add(0);
+    await end();
+    expect(await letters(0)).toMatchObject([
+      { code: "PREDICTION_FAILED", message: expect.stringContaining("it said [redacted]") },
+      { code: "REQUEST_REFUSED", server: { status: 400, message: "your key [redacted]" } },
+    ]);
+    const faulty = scriptedEngine(1, () => new TypeError("s3cret is not a function"));
+    const other = await execution(rowsOf(1), faulty);
+    await other.add(0);
+    await other.end();
+    expect(other.failures[0]?.error.message).toContain("[redacted] is not a function");
+  });
+
   it("of scope run end the attempt at once", async () => {
     const engine = scriptedEngine(2, ({ index }) =>
       index === 1 ? new SluiceError("AUTHENTICATION_FAILED") : undefined,

@@ -20,13 +20,15 @@ import {
 } from "../run-fixture.ts";
 import { responseOf, type ScriptedEngine, scriptedEngine, settled } from "../scripted-engine.ts";
 
+const redact = (text: string) => text;
+
 /** A worker at the end of a channel, and what it says. */
 function started(run: PlannedRun, engine: ScriptedEngine, context: RunContext = run.context) {
   const [near, far] = channelPair<ToWorker, FromWorker>();
   const said: FromWorker[] = [];
   near.onMessage((message) => said.push(message));
   const promptSet = promptSetOf(run.plan.job, run.plan.seed);
-  const worker = new Worker({ context, engine, promptSet, channel: far, pid: 42 });
+  const worker = new Worker({ context, engine, redact, promptSet, channel: far, pid: 42 });
   worker.start();
   return {
     said,
@@ -342,7 +344,7 @@ describe("a worker that is to leave", () => {
     const input = new PassThrough();
     const channel = jsonLinesChannel<FromWorker, ToWorker>(input, new PassThrough());
     const promptSet = promptSetOf(plan.job, plan.seed);
-    const worker = new Worker({ context, engine: instant(), promptSet, channel, pid: 1 });
+    const worker = new Worker({ context, engine: instant(), redact, promptSet, channel, pid: 1 });
     worker.start();
     input.write('{"type":"task-ru\n');
     await worker.stopped;
