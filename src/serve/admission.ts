@@ -147,19 +147,21 @@ export class Admission {
   /**
    * Waits for the turn of a request; one that need not wait is let in at once.
    *
+   * @param stopped ends the wait like the signal, but nothing that is in work.
    * @throws SluiceError `QUEUE_FULL` with `retryAfterMs` if too many wait or the wait would be too
    *   long, `DEADLINE_EXCEEDED` if it was; the reason of `close`; the signal's reason.
    */
-  enter(turn: Turn, signal: AbortSignal): Leave | Promise<Leave> {
+  enter(turn: Turn, signal: AbortSignal, stopped?: AbortSignal): Leave | Promise<Leave> {
     signal.throwIfAborted();
+    stopped?.throwIfAborted();
     if (this.#refusal) throw this.#refusal;
     if (this.waiting() === 0 && this.#hasRoom(turn)) return this.#admit(turn);
     const maxWaitMs = turn.maxWaitMs ?? this.#limits.maxQueueWaitMs;
     this.#assertPlace(turn, maxWaitMs);
-    return this.#wait(turn, maxWaitMs, signal);
+    return this.#wait(turn, maxWaitMs, stopped ? [signal, stopped] : [signal]);
   }
 
-  async #wait(turn: Turn, maxWaitMs: number, signal: AbortSignal): Promise<Leave> {
+  async #wait(turn: Turn, maxWaitMs: number, signals: readonly AbortSignal[]): Promise<Leave> {
     const queue = this.#queues[turn.priority];
     const admitted = Promise.withResolvers<Leave>();
     const waiting = queue.add(turn, admitted);
@@ -170,13 +172,14 @@ export class Admission {
     const cancelTimer = this.#clock.schedule(maxWaitMs, () =>
       giveUp(new SluiceError("DEADLINE_EXCEEDED", `it waited ${Math.round(maxWaitMs)} ms`)),
     );
-    const onAbort = () => giveUp(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
+    // One signal of both would keep a kilobyte of each row for as long as its batch exists.
+    const onAbort = ({ target }: Event) => giveUp((target as AbortSignal).reason);
+    for (const signal of signals) signal.addEventListener("abort", onAbort);
     try {
       return await admitted.promise;
     } finally {
       cancelTimer();
-      signal.removeEventListener("abort", onAbort);
+      for (const signal of signals) signal.removeEventListener("abort", onAbort);
     }
   }
 

@@ -23,7 +23,7 @@ import { rowPromptSet } from "../prompt/row-prompt-set.ts";
 import { askUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
-import { Admission, type Leave, type Turn } from "./admission.ts";
+import { Admission } from "./admission.ts";
 import { ModelSpans } from "./model-spans.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import { placedWorkers, type SharedResources } from "./placed-workers.ts";
@@ -302,7 +302,7 @@ export class ServedModel {
     try {
       const isAlone = this.#suspects.mustBeAlone(request);
       const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs, isAlone };
-      const leave = await this.#enter(turn, signal, stopped);
+      const leave = await this.admission.enter(turn, signal, stopped);
       const begunMs = clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
       onTurn?.(begunMs - cameMs);
@@ -337,26 +337,6 @@ export class ServedModel {
       this.#observer.failed(this.name, code);
       spans?.failed(code);
       throw thrown;
-    }
-  }
-
-  #enter(turn: Turn, signal: AbortSignal, stopped?: AbortSignal): Leave | Promise<Leave> {
-    if (stopped === undefined) return this.admission.enter(turn, signal);
-    return this.#enterUnlessStopped(turn, signal, stopped);
-  }
-
-  async #enterUnlessStopped(turn: Turn, signal: AbortSignal, stopped: AbortSignal): Promise<Leave> {
-    stopped.throwIfAborted();
-    // AbortSignal.any would keep a kilobyte of each row for as long as the batch exists.
-    const waiting = new AbortController();
-    const end = () => waiting.abort(signal.aborted ? signal.reason : stopped.reason);
-    const sources = [signal, stopped];
-    for (const source of sources) source.addEventListener("abort", end);
-    try {
-      if (signal.aborted) end();
-      return await this.admission.enter(turn, waiting.signal);
-    } finally {
-      for (const source of sources) source.removeEventListener("abort", end);
     }
   }
 }

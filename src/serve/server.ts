@@ -295,11 +295,13 @@ class RunningServer implements Server {
     this.#rows = rows;
     const addRoutes = async (scope: FastifyInstance) => {
       const token = new BatchToken(this.#batchToken);
-      scope.addHook("onRequest", async (request) => {
+      scope.addHook("onRequest", (request, _reply, done) => {
         request.caller = token.callerOf(request.headers.authorization);
-        if (request.method === "GET") return;
-        request.batchStop = batches.stopOf((request.params as { batch: string }).batch);
-        request.batchStop.throwIfAborted();
+        if (request.method !== "GET") {
+          request.batchStop = batches.stopOf((request.params as { batch: string }).batch);
+          request.batchStop.throwIfAborted();
+        }
+        done();
       });
       answerRoutes(scope, { models: this.#models, clock });
     };
