@@ -149,7 +149,7 @@ export class Admission {
    *
    * @param stopped ends the wait like the signal, but nothing that is in work.
    * @throws SluiceError `QUEUE_FULL` with `retryAfterMs` if too many wait or the wait would be too
-   *   long, `DEADLINE_EXCEEDED` if it was; the reason of `close`; the signal's reason.
+   *   long, `DEADLINE_EXCEEDED` if it was; the reason of `close`; the reason of a signal.
    */
   enter(turn: Turn, signal: AbortSignal, stopped?: AbortSignal): Leave | Promise<Leave> {
     signal.throwIfAborted();

@@ -28,8 +28,8 @@ export class Exchanges {
   readonly #clock: Clock;
   readonly #timeouts: Timeouts;
   /**
-   * In any order. A `Set` with constant changes leaves tables behind, by which a third of the
-   * requests outlived their answers: the garbage collector took three times as long.
+   * In any order. A `Set` with constant changes leaves tables behind, by which requests outlived
+   * their answers: the garbage collector took more than twice as long.
    */
   readonly #open: Exchange[] = [];
   #cancelTimer: (() => void) | undefined;

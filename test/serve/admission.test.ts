@@ -121,6 +121,22 @@ describe("Admission", () => {
     expect(names()).toEqual(["1", "4"]);
   });
 
+  it("ends the wait of a request that is stopped, and leaves those in work alone", async () => {
+    const { admission } = model(1);
+    const stop = new AbortController();
+    const enter = async () =>
+      admission.enter({ caller: "a", cost: 10, priority: "batch" }, never, stop.signal);
+    const leave = await enter();
+    const waiting = enter();
+    expect([admission.inFlight, admission.waiting()]).toEqual([1, 1]);
+    stop.abort(new SluiceError("BATCH_CANCELED"));
+    await expect(waiting).rejects.toMatchObject({ code: "BATCH_CANCELED" });
+    await expect(enter()).rejects.toMatchObject({ code: "BATCH_CANCELED" });
+    expect([admission.inFlight, admission.waiting()]).toEqual([1, 0]);
+    leave();
+    expect(admission.inFlight).toBe(0);
+  });
+
   it("lets nothing in beside a request that must be alone", async () => {
     const { run, ask, finished } = model(2);
     const all = [ask("1"), ask("alone", { isAlone: true }), ask("2"), ask("3")];
