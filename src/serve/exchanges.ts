@@ -28,8 +28,8 @@ export class Exchanges {
   readonly #clock: Clock;
   readonly #timeouts: Timeouts;
   /**
-   * In any order. A `Set` with constant changes leaves tables behind, by which requests outlived
-   * their answers: the garbage collector took more than twice as long.
+   * In any order. A `Set` with constant changes leaves tables behind, by which requests outlive
+   * their answers until the garbage collector looks through old objects.
    */
   readonly #open: Exchange[] = [];
   #cancelTimer: (() => void) | undefined;
