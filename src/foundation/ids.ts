@@ -32,10 +32,11 @@ export function runIdAt(epochMs: number): string {
 
 /** A new random UUID (version 4). */
 export function randomUuid(random: Random): string {
-  const words = new Uint32Array(4);
-  for (let at = 0; at < words.length; at++) words[at] = randomInteger(random, 2 ** 32);
-  return uuidOf(new Uint8Array(words.buffer), 4);
+  for (let at = 0; at < 16; at += 4) scratch.writeUInt32LE(randomInteger(random, 2 ** 32), at);
+  return uuidOf(scratch, 4);
 }
+
+const scratch = Buffer.alloc(16);
 
 /**
  * The UUID of a name (version 5): the same name below the same UUID always has the same one.
@@ -50,17 +51,10 @@ export function nameUuid(below: string, name: string): string {
   return uuidOf(digest.subarray(0, 16), 5);
 }
 
-function uuidOf(bytes: Uint8Array, version: number): string {
-  let uuid = "";
-  for (let at = 0; at < 16; at++) {
-    let byte = bytes[at]!;
-    if (at === 6) byte = (byte & 0x0f) | (version << 4);
-    else if (at === 8) byte = (byte & 0x3f) | 0x80;
-    if (at === 4 || at === 6 || at === 8 || at === 10) uuid += "-";
-    uuid += hexBytes[byte];
-  }
-  return uuid;
+function uuidOf(bytes: Buffer, version: number): string {
+  bytes[6] = (bytes[6]! & 0x0f) | (version << 4);
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  const hex = bytes.toString("hex");
+  const [low, middle] = [hex.slice(0, 8), hex.slice(8, 12)];
+  return `${low}-${middle}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
-
-/** The two hexadecimal digits of each byte. */
-const hexBytes = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));

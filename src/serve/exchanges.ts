@@ -11,6 +11,8 @@ interface Exchange {
   startMs: number;
   /** False for a form: its reader watches the arrival of each part. */
   mustArrive: boolean;
+  /** Among the open ones. */
+  place: number;
 }
 
 type Timeouts = Pick<ServeLimits, "requestTimeoutMs" | "requestArrivalTimeoutMs">;
@@ -25,8 +27,11 @@ type Timeouts = Pick<ServeLimits, "requestTimeoutMs" | "requestArrivalTimeoutMs"
 export class Exchanges {
   readonly #clock: Clock;
   readonly #timeouts: Timeouts;
-  /** In the order of their starts. */
-  readonly #open = new Set<Exchange>();
+  /**
+   * In any order. A `Set` with constant changes leaves tables behind, by which requests outlive
+   * their answers until the garbage collector looks through old objects.
+   */
+  readonly #open: Exchange[] = [];
   #cancelTimer: (() => void) | undefined;
 
   constructor(timeouts: Timeouts, clock: Clock) {
@@ -48,11 +53,11 @@ export class Exchanges {
   ): AbortSignal {
     const gone = new AbortController();
     const startMs = this.#clock.monotonic();
-    const exchange = { request, gone, startMs, mustArrive };
-    this.#open.add(exchange);
+    const exchange = { request, gone, startMs, mustArrive, place: this.#open.length };
+    this.#open.push(exchange);
     this.#cancelTimer ??= this.#timer(this.#firstMs);
     response.on("close", () => {
-      this.#open.delete(exchange);
+      this.#remove(exchange);
       if (!request.complete && !request.destroyed) this.#limitRest(request);
       if (response.writableFinished) onAnswered(this.#clock.monotonic() - startMs);
       else gone.abort(new SluiceError("CLIENT_GONE"));
@@ -79,14 +84,9 @@ export class Exchanges {
     const { requestTimeoutMs, requestArrivalTimeoutMs } = this.#timeouts;
     const nowMs = this.#clock.monotonic();
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const exchange of this.#open) {
+    for (const exchange of [...this.#open]) {
       const { request, gone, startMs, mustArrive } = exchange;
       const ageMs = nowMs - startMs;
-      if (ageMs < this.#firstMs) {
-        // All others are younger.
-        nextMs = Math.min(nextMs, this.#firstMs - ageMs);
-        break;
-      }
       const isWhole = !mustArrive || request.complete;
       if (!isWhole && ageMs >= requestArrivalTimeoutMs) endSlow(request);
       if (!gone.signal.aborted && ageMs >= requestTimeoutMs) {
@@ -99,6 +99,15 @@ export class Exchanges {
     // New ones may come, whose time is over sooner.
     const delayMs = Math.min(nextMs, this.#firstMs);
     this.#cancelTimer = nextMs === Number.POSITIVE_INFINITY ? undefined : this.#timer(delayMs);
+  }
+
+  #remove(exchange: Exchange): void {
+    const { place } = exchange;
+    if (this.#open[place] !== exchange) return;
+    const last = this.#open.pop()!;
+    if (last === exchange) return;
+    this.#open[place] = last;
+    last.place = place;
   }
 
   /** A request that was answered before all of it had come, such as one that was refused. */

@@ -103,7 +103,8 @@ export class ServedModel {
   readonly #observer: ModelObserver;
   readonly #suspects = new Suspects();
   #calls = 0;
-  #callsInWork = 0;
+  /** Requests that wait, are computed or come again. */
+  #inWork = 0;
   #onIdle: (() => void) | undefined;
 
   /** @param workers of this model; their number may be 0, and change. */
@@ -209,23 +210,20 @@ export class ServedModel {
    *
    * @throws SluiceError the failure of the first request that fails; the reason of the signal.
    */
-  ask({ requests }: Asked, call: Call): Promise<InferenceResponse[]> {
-    return this.#inCall(async () => {
-      const [only, ...others] = requests;
-      if (only && others.length === 0) {
-        return [await this.#answer(only, call, call.signal, this.#prompts)];
-      }
-      const failed = new AbortController();
-      const signal = AbortSignal.any([call.signal, failed.signal]);
-      const answer = (each: InferenceRequest) =>
-        this.#answer(each, ofElement(call, each), signal, this.#prompts);
-      try {
-        return await Promise.all(requests.map(answer));
-      } catch (error) {
-        failed.abort(error);
-        throw error;
-      }
-    });
+  async ask({ requests }: Asked, call: Call): Promise<InferenceResponse[]> {
+    if (requests.length === 1) {
+      return [await this.#answer(requests[0]!, call, call.signal, this.#prompts)];
+    }
+    const failed = new AbortController();
+    const signal = AbortSignal.any([call.signal, failed.signal]);
+    const answer = (each: InferenceRequest) =>
+      this.#answer(each, ofElement(call, each), signal, this.#prompts);
+    try {
+      return await Promise.all(requests.map(answer));
+    } catch (error) {
+      failed.abort(error);
+      throw error;
+    }
   }
 
   /**
@@ -233,17 +231,15 @@ export class ServedModel {
    *
    * @throws SluiceError as `ask`.
    */
-  askRow(row: JsonObject, call: Call): Promise<Answer> {
-    return this.#inCall(async () => {
-      const [request] = this.#rows.requests(row, this.#calls++);
-      const { answers } = await this.#answer(request!, call, call.signal, this.#rows);
-      return answers[0]!;
-    });
+  async askRow(row: JsonObject, call: Call): Promise<Answer> {
+    const [request] = this.#rows.requests(row, this.#calls++);
+    const { answers } = await this.#answer(request!, call, call.signal, this.#rows);
+    return answers[0]!;
   }
 
   /** Unloads it when its calls are answered: for one that gets no more of them. */
   async retire(): Promise<void> {
-    if (this.#callsInWork > 0) {
+    if (this.#inWork > 0) {
       await new Promise<void>((resolve) => {
         this.#onIdle = resolve;
       });
@@ -261,22 +257,13 @@ export class ServedModel {
     return this.workers.close();
   }
 
-  async #inCall<Result>(action: () => Promise<Result>): Promise<Result> {
-    this.#callsInWork++;
-    try {
-      return await action();
-    } finally {
-      this.#callsInWork--;
-      if (this.#callsInWork === 0) this.#onIdle?.();
-    }
-  }
-
-  #answer(
+  async #answer(
     request: InferenceRequest,
-    { onDelta, ...call }: Call,
+    call: Call,
     signal: AbortSignal,
     promptSet: PromptSet,
   ): Promise<InferenceResponse> {
+    const { onDelta } = call;
     let isTold = false;
     const tell: OnDelta | undefined =
       onDelta &&
@@ -286,19 +273,25 @@ export class ServedModel {
       });
     const { clock, random } = this.#context;
     const ask = (next: InferenceRequest) => this.#inTurn(next, call, signal, tell);
-    return askUntilAccepted(ask, request, {
-      ...{ promptSet, maxTries: this.#maxTries, clock, random, signal },
-      // A wait that a server asks for is the caller's.
-      mayPass: ({ scope, retryAfterMs }) =>
-        !isTold && scope !== "run" && retryAfterMs === undefined,
-    });
+    this.#inWork++;
+    try {
+      return await askUntilAccepted(ask, request, {
+        ...{ promptSet, maxTries: this.#maxTries, clock, random, signal },
+        // A wait that a server asks for is the caller's.
+        mayPass: ({ scope, retryAfterMs }) =>
+          !isTold && scope !== "run" && retryAfterMs === undefined,
+      });
+    } finally {
+      this.#inWork--;
+      if (this.#inWork === 0) this.#onIdle?.();
+    }
   }
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, maxWaitMs, onTurn, trace }: Omit<Call, "onDelta">,
+    { caller, maxWaitMs, onTurn, trace }: Call,
     signal: AbortSignal,
-    onDelta: OnDelta | undefined,
+    tell: OnDelta | undefined,
   ): Promise<InferenceResponse> {
     const { name, weight, priority } = caller;
     const { clock, telemetry } = this.#context;
@@ -312,8 +305,21 @@ export class ServedModel {
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
       onTurn?.(begunMs - cameMs);
       spans?.admitted(this.name, this.#engine, request);
+      let firstPieceMs: number | undefined;
+      const tellFirst: OnDelta | undefined =
+        tell &&
+        ((delta) => {
+          firstPieceMs ??= clock.monotonic() - begunMs;
+          tell(delta);
+        });
       try {
-        return await this.#observed(request, signal, onDelta, begunMs, spans);
+        const response = await this.workers.infer(request, signal, tellFirst);
+        this.#suspects.clear(request);
+        const durationMs = clock.monotonic() - begunMs;
+        const facts = { usage: response.usage, durationMs, firstPieceMs };
+        this.#observer.answered(this.name, facts);
+        spans?.answered(facts);
+        return response;
       } catch (thrown) {
         const isDeath = asSluiceError(thrown).scope === "engine" && !signal.aborted;
         if (isDeath) this.#suspects.noteDeath(request, this.admission.inFlight === 1);
@@ -330,30 +336,6 @@ export class ServedModel {
       spans?.failed(code);
       throw thrown;
     }
-  }
-
-  async #observed(
-    request: InferenceRequest,
-    signal: AbortSignal,
-    onDelta: OnDelta | undefined,
-    begunMs: number,
-    spans: ModelSpans | undefined,
-  ): Promise<InferenceResponse> {
-    const { clock } = this.#context;
-    let firstPieceMs: number | undefined;
-    const tell: OnDelta | undefined =
-      onDelta &&
-      ((delta) => {
-        firstPieceMs ??= clock.monotonic() - begunMs;
-        onDelta(delta);
-      });
-    const response = await this.workers.infer(request, signal, tell);
-    this.#suspects.clear(request);
-    const durationMs = clock.monotonic() - begunMs;
-    const facts = { usage: response.usage, durationMs, firstPieceMs };
-    this.#observer.answered(this.name, facts);
-    spans?.answered(facts);
-    return response;
   }
 }
 

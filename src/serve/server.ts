@@ -293,8 +293,9 @@ class RunningServer implements Server {
     if (telemetry) traceRequests(rows, telemetry, true);
     this.#rows = rows;
     const token = new BatchToken(this.#batchToken);
-    rows.addHook("onRequest", async (request) => {
+    rows.addHook("onRequest", (request, _reply, done) => {
       request.caller = token.callerOf(request.headers.authorization);
+      done();
     });
     const addRoutes = async (scope: FastifyInstance) =>
       answerRoutes(scope, { models: this.#models, clock });

@@ -1,3 +1,4 @@
+import { timingSafeEqual } from "node:crypto";
 import { SluiceError } from "../foundation/errors.ts";
 import { sha256Hex } from "../foundation/hashing.ts";
 import type { Priority } from "./admission.ts";
@@ -40,15 +41,17 @@ export class Tokens {
 
 /** The workers of a server's own batches, which share one token. */
 export class BatchToken {
-  readonly #digest: string;
+  readonly #authorization: Buffer;
 
   constructor(token: string) {
-    this.#digest = sha256Hex(token);
+    this.#authorization = Buffer.from(`Bearer ${token}`);
   }
 
   /** @throws SluiceError `TOKEN_INVALID` for everybody else. */
-  callerOf(authorization: string | undefined): Caller {
-    if (sha256Hex(bearerOf(authorization) ?? "") === this.#digest) return batchCaller;
+  callerOf(authorization = ""): Caller {
+    const given = Buffer.from(authorization);
+    const isAsLong = given.length === this.#authorization.length;
+    if (isAsLong && timingSafeEqual(given, this.#authorization)) return batchCaller;
     throw new SluiceError("TOKEN_INVALID");
   }
 }

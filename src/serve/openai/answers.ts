@@ -98,7 +98,7 @@ const idPrefixes: Readonly<Record<string, string>> = {
 function identity(url: string, requestId: string, clock: Clock): JsonObject {
   const prefix = idPrefixes[url];
   if (prefix === undefined) return {};
-  return { id: prefix + requestId.replaceAll("-", ""), created: Math.floor(clock.now() / 1000) };
+  return { id: prefix + requestId, created: Math.floor(clock.now() / 1000) };
 }
 
 function inBase64(body: JsonObject): JsonObject {
