@@ -60,9 +60,7 @@ class MemoryStorage implements Storage {
     return {
       append: async (data) => file.append(data),
       sync: async () => {},
-      close: async ({ isNeeded = true } = {}) => {
-        if (!isNeeded) file.clear();
-      },
+      close: async () => {},
     };
   }
 
@@ -104,11 +102,6 @@ class MemoryFile {
   append(data: Uint8Array): void {
     this.#pieces.push(Uint8Array.from(data));
     this.bytes += data.length;
-  }
-
-  clear(): void {
-    this.#pieces = [];
-    this.bytes = 0;
   }
 
   content(): Uint8Array {
