@@ -70,10 +70,8 @@ export class LocalAppender implements Appender {
     return this.#inTurn(() => this.#sync(this.#handle));
   }
 
-  async close({ isNeeded = true } = {}): Promise<void> {
-    // Now, beside other work: to remove an empty file at the end of the run takes no time.
-    const end = async () => (isNeeded ? undefined : this.#handle.truncate());
-    await this.#queue.run(end).catch(() => {});
+  async close(): Promise<void> {
+    await this.#queue.run(async () => {}).catch(() => {});
     await withStoreErrors(this.#file, () => this.#handle.close());
   }
 

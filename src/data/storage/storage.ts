@@ -32,8 +32,8 @@ export interface Appender {
   /** Resolves when all appended bytes survive a power loss. */
   sync(): Promise<void>;
   /**
-   * @param options `isNeeded: false`: nobody will read the appended bytes, so the storage may drop
-   *   them. The object stays, perhaps empty.
+   * @param options `isNeeded: false`: nobody will read the appended bytes, so a remote storage may
+   *   drop them instead of sending them. The object stays, perhaps empty.
    */
   close(options?: { isNeeded?: boolean }): Promise<void>;
 }
