@@ -20,6 +20,9 @@ const longest = [
   ...["serve-batches", "advice", "serve-replicas", "llama-tools-served", "llama-lora"],
 ];
 
+/** Files that wait for what is installed beside the others. */
+const last = ["s3-storage", "s3", "openapi"];
+
 /** Puts the longest files first, and leaves the others in vitest's order. */
 export default class TestSequencer extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -29,6 +32,8 @@ export default class TestSequencer extends BaseSequencer {
 }
 
 function placeOf({ moduleId }: TestSpecification): number {
-  const place = longest.indexOf(basename(moduleId, ".test.ts"));
+  const name = basename(moduleId, ".test.ts");
+  if (last.includes(name)) return longest.length + 1;
+  const place = longest.indexOf(name);
   return place < 0 ? longest.length : place;
 }
