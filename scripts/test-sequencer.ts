@@ -6,8 +6,8 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
  * last one. Those that compute come next, beside them, so that no core is idle.
  */
 const longest = [
-  ...["ray-outside", "fleet-ray", "clouds"],
-  ...["simulation", "llama-equality", "ray", "llama", "fleet-clouds", "openvino", "slurm"],
+  ...["ray", "fleet-ray", "clouds"],
+  ...["simulation", "llama-equality", "llama", "fleet-clouds", "openvino", "slurm"],
   ...[
     "far-simulation",
     "llama-tools",
