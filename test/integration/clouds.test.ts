@@ -114,30 +114,6 @@ describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
     expect(records()).toHaveLength(2);
   });
 
-  it("is canceled with notice to its workers, and starts only what is missing", async () => {
-    const me = person(cloud, 150);
-    const running = me.start("run", "job.yaml");
-    await until(async () => (await me.answered()) >= 10);
-    const canceled = await me.call("cancel", me.out);
-    expect(canceled, canceled.stderr).toMatchObject({ code: 0 });
-    const ended = await running.ended;
-    expect(ended).toMatchObject({ code: 75 });
-    const before = summaryOf(ended);
-    expect(before).toMatchObject({ status: "CANCELED", sealed: false });
-    const told = await me.status();
-    expect(told).toMatchObject({ state: "canceled" });
-    expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
-    // They left by themselves: neither ended without notice, nor started again.
-    await until(me.isGone);
-    expect(me.lastCodes()).toEqual([75, 75]);
-    const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
-    expect(again, again.stderr).toMatchObject({ code: 0 });
-    expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
-    expect(me.records()).toHaveLength(4);
-    expect(me.manifest().rows).toMatchObject({ total: 150, answered: 150 });
-    await me.expectWhole();
-  });
-
   it("says which worker failed and how", async () => {
     const { call, status } = person(cloud, 10, ["/bin/false"]);
     const ended = await call(
@@ -191,6 +167,33 @@ describe("a backend of a cloud", () => {
       const rows = { total: 120, answered: 120, failed: 0 };
       expect(summaryOf(attached)).toMatchObject({ status: "SUCCESS", rows });
       await expectWhole();
+    },
+  );
+
+  it.each(cloudOrAll("sky"))(
+    "is canceled with notice to its workers, and starts only what is missing: %s",
+    async (cloud) => {
+      const me = person(cloud, 150);
+      const running = me.start("run", "job.yaml");
+      await until(async () => (await me.answered()) >= 10);
+      const canceled = await me.call("cancel", me.out);
+      expect(canceled, canceled.stderr).toMatchObject({ code: 0 });
+      const ended = await running.ended;
+      expect(ended).toMatchObject({ code: 75 });
+      const before = summaryOf(ended);
+      expect(before).toMatchObject({ status: "CANCELED", sealed: false });
+      const told = await me.status();
+      expect(told).toMatchObject({ state: "canceled" });
+      expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
+      // They left by themselves: neither ended without notice, nor started again.
+      await until(me.isGone);
+      expect(me.lastCodes()).toEqual([75, 75]);
+      const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
+      expect(again, again.stderr).toMatchObject({ code: 0 });
+      expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
+      expect(me.records()).toHaveLength(4);
+      expect(me.manifest().rows).toMatchObject({ total: 150, answered: 150 });
+      await me.expectWhole();
     },
   );
 
