@@ -321,7 +321,7 @@ describe("backend ray from outside of the cluster", () => {
     expect(detached, detached.stderr).toMatchObject({ code: 0 });
     expect(detached.stderr).toContain("the job is there already, as ray sluice-");
     expect(summaryOf(detached)).toMatchObject({ scheduler: "ray", submission: expect.any(String) });
-    const other = await me.call("run", "job.yaml", "--workers.max=1");
+    const other = await me.call("run", "job.yaml", "--workers.max=2");
     expect(other, other.stderr).toMatchObject({ code: 75 });
     expect(other.stderr).toContain("error COORDINATOR_LIVES");
     const [attached, same] = await Promise.all([
