@@ -7,7 +7,9 @@ import TestSequencer from "./scripts/test-sequencer.ts";
 process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), "node-compile-cache");
 
 /** Tests with models that compute with every core, as users' models do. */
-const modelTests = ["engine-measure", "recipes"].map((name) => `test/integration/${name}.test.ts`);
+const modelTests = ["engine-measure", "recipe-answers"].map(
+  (name) => `test/integration/${name}.test.ts`,
+);
 
 /**
  * The scripts install what is not there, beside tests that do without it. The first one builds the

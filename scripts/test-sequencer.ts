@@ -7,17 +7,12 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
  */
 const longest = [
   ...["ray", "fleet-ray", "clouds"],
-  ...["simulation", "llama-equality", "llama", "fleet-clouds", "openvino", "slurm"],
-  ...[
-    "far-simulation",
-    "llama-tools",
-    "openvino-tools",
-    "llama-answers",
-    "planted-bugs",
-    "hugging-face",
-  ],
-  ...["s3-credentials", "examples", "pack", "fleet-mounts", "fleet", "openai-faults"],
-  ...["serve-batches", "advice", "serve-replicas", "llama-tools-served", "llama-lora"],
+  ...["openvino", "fleet-clouds", "serve-batches", "openvino-tools", "llama-equality", "llama"],
+  ...["simulation", "planted-bugs", "far-simulation", "hugging-face", "examples", "recipes"],
+  ...["slurm", "llama-tools", "s3-run", "provider-batches", "s3-kill", "fleet", "advice"],
+  ...["serve-replicas", "fleet-mounts", "openai-faults", "random-jobs", "pack", "hostile-texts"],
+  ...["llama-tools-served", "llama-lora", "llama-answers", "predictor", "strange-jobs"],
+  ...["transformers", "transformers-tasks", "s3-credentials", "everyday-inputs", "processes"],
 ];
 
 /** Files that wait for what is installed beside the others. */

@@ -73,7 +73,7 @@ const summaryOf = ({ stdout }: { stdout: string }) =>
   JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
 
 const until = async (holds: () => boolean | Promise<boolean>) => {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 100));
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 300));
 };
 
 describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
