@@ -1,6 +1,7 @@
-import { writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { wholePattern } from "../../src/foundation/spans.ts";
 import { loadJob } from "../../src/run/job/load.ts";
 import { root } from "../meta/source-tree.ts";
@@ -8,8 +9,12 @@ import { scratchFolder } from "../run/whole-run.ts";
 import { findLlamaFiles } from "./llama-files.ts";
 import { expectForms, jobFile, recipes, runExample, sentencesOf } from "./recipe-runs.ts";
 
+const inputs = mkdtempSync(join(tmpdir(), "sluice-recipes-"));
+afterAll(() => rmSync(inputs, { recursive: true, force: true }));
+
 /** A recipe that a model answers soon: those of the example have several sentences. */
-const oneSentence = '{"id":"r0","directions":["Bake at 350 degrees F."]}\n';
+const oneSentence = join(inputs, "one-sentence.jsonl");
+writeFileSync(oneSentence, '{"id":"r0","directions":["Bake at 350 degrees F."]}\n');
 
 describe("the recipes' patterns", async () => {
   const { job } = await loadJob({ file: jobFile, environment: {}, workingDirectory: root });
@@ -67,14 +72,13 @@ describe("the recipes example", () => {
 
   it.for([
     ["the fake engine", ["--model", "fake"]],
-    ["the embedded model", ["--input", "recipe.jsonl", "--model.threads", "1"]],
+    ["the embedded model", ["--input", oneSentence, "--model.threads", "1"]],
   ] as const)(
     "finds its prompts prepared by a run before, and answers alike: %s",
     async ([name, options], context) => {
       const { missing } = await findLlamaFiles();
       context.skip(name === "the embedded model" && missing !== undefined, missing);
       const folder = scratchFolder();
-      writeFileSync(join(folder, "recipe.jsonl"), oneSentence);
       const run = (called: string, ...more: string[]) =>
         runExample(folder, called, ...options, ...more);
       const prepared = ["--preparedDir", join(folder, "prepared")];
