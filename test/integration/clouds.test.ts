@@ -73,7 +73,7 @@ const summaryOf = ({ stdout }: { stdout: string }) =>
   JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
 
 const until = async (holds: () => boolean | Promise<boolean>) => {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 300));
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 100));
 };
 
 describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
@@ -173,7 +173,7 @@ describe("a backend of a cloud", () => {
   it.each(cloudOrAll("sky"))(
     "is canceled with notice to its workers, and starts only what is missing: %s",
     async (cloud) => {
-      const me = person(cloud, 150);
+      const me = person(cloud, 300);
       const running = me.start("run", "job.yaml");
       await until(async () => (await me.answered()) >= 10);
       const canceled = await me.call("cancel", me.out);
@@ -192,7 +192,7 @@ describe("a backend of a cloud", () => {
       expect(again, again.stderr).toMatchObject({ code: 0 });
       expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
       expect(me.records()).toHaveLength(4);
-      expect(me.manifest().rows).toMatchObject({ total: 150, answered: 150 });
+      expect(me.manifest().rows).toMatchObject({ total: 300, answered: 300 });
       await me.expectWhole();
     },
   );
@@ -200,7 +200,7 @@ describe("a backend of a cloud", () => {
   it.each(cloudOrAll("sky"))(
     "loses no answer where its coordinator is stopped by a signal: %s",
     async (cloud) => {
-      const me = person(cloud, 150);
+      const me = person(cloud, 300);
       const running = me.start("run", "job.yaml");
       await until(async () => (await me.answered()) >= 10);
       running.killGroup("SIGINT");
