@@ -7,9 +7,14 @@ import TestSequencer from "./scripts/test-sequencer.ts";
 process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), "node-compile-cache");
 
 /** Tests with models that compute with every core, as users' models do. */
-const modelTests = ["engine-measure", "recipes"].map((name) => `test/integration/${name}.test.ts`);
+const modelTests = ["engine-measure", "recipe-answers"].map(
+  (name) => `test/integration/${name}.test.ts`,
+);
 
-/** Builds the server of the tests of object stores where it is not there, if Go is. */
+/**
+ * The scripts install what is not there, beside tests that do without it. The first one builds the
+ * server of the tests of object stores, if Go is there.
+ */
 const s3Server = "./scripts/versitygw.ts";
 
 /** Installs Slurm for the tests of its backend where it is not there, if apt can. */
@@ -17,6 +22,9 @@ const slurm = "./scripts/slurm.ts";
 
 /** Makes a Python with Ray for the tests of its backend where it is not there. */
 const ray = "./scripts/ray.ts";
+
+/** Installs OpenAI's client for Python for the tests of the server where it is not there. */
+const openaiPython = "./scripts/openai-python.ts";
 
 /** Fetches the OpenAPI of Kubernetes for the tests of manifests where it is not there, if Go can. */
 const kubernetesOpenapi = "./scripts/kubernetes-openapi.ts";
@@ -109,7 +117,7 @@ export default defineConfig({
         name: "integration",
         include: ["test/integration/**/*.test.ts"],
         exclude: modelTests,
-        setup: [s3Server, slurm, ray, packed],
+        setup: [s3Server, slurm, ray, openaiPython, packed],
         isolate: false,
         timeoutMs: 600_000,
         ...{ group: 1, workers: waiting },

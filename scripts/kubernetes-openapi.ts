@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { installBeside } from "./installing.ts";
 
 /** An old version that clusters still run, and the newest one. */
 export const openapiVersions = ["1.31.14", "1.37.2"] as const;
@@ -20,7 +21,7 @@ export function missingOpenapi(): string | undefined {
  * Fetches the OpenAPI documents of two versions of Kubernetes for the tests, once, out of its
  * published sources: some seconds and 38 MB; needs Go. Tests skip where they are not there.
  */
-export default function fetchOpenapi(): void {
+function fetchOpenapi(): void {
   if (missingOpenapi() === undefined || spawnSync("go", ["version"]).status !== 0) return;
   const draft = join(cache, `kubernetes-openapi.${process.pid}`);
   mkdirSync(draft, { recursive: true });
@@ -45,5 +46,7 @@ export default function fetchOpenapi(): void {
     rmSync(draft, { recursive: true, force: true });
   }
 }
+
+export default installBeside(import.meta.filename);
 
 if (import.meta.main) fetchOpenapi();

@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { installBeside } from "./installing.ts";
 
 /** The release of Ray that the tests run on, with what its jobs' environments need. */
 export const rayVersion = process.env.TEST_RAY_VERSION ?? "2.60.0";
@@ -28,7 +29,7 @@ export function findRay(): Found {
  * Makes a Python environment with Ray in `.cache`, once: a minute, 400 MB. Tests with Ray clusters
  * skip where it is not there.
  */
-export default function installRay(): void {
+export function installRay(): void {
   if (process.platform !== "linux" || existsSync(python) || !hasPython()) return;
   const draft = `${folder}.${process.pid}`;
   console.log(`installing Ray ${rayVersion} for the tests of backend ray`);
@@ -48,5 +49,7 @@ export default function installRay(): void {
     rmSync(draft, { recursive: true, force: true });
   }
 }
+
+export default installBeside(import.meta.filename);
 
 if (import.meta.main) installRay();

@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { userInfo } from "node:os";
+import { installBeside } from "./installing.ts";
 
 const packages = ["slurmctld", "slurmd", "slurm-client", "munge"];
 const programs = ["slurmctld", "slurmd", "sbatch"];
@@ -19,7 +20,7 @@ export function missingSlurm(): string | undefined {
  * Installs Slurm from the packages of Debian or Ubuntu for the tests, once, if this is root and apt
  * can; 3 MB. No service is started by it. Tests with Slurm skip where it is not there.
  */
-export default function installSlurm(): void {
+function installSlurm(): void {
   if (process.platform !== "linux" || userInfo().uid !== 0 || isThere()) return;
   if (spawnSync("apt-get", ["--version"]).status !== 0) return;
   console.log("installing Slurm for the tests of backend slurm");
@@ -32,5 +33,7 @@ export default function installSlurm(): void {
   const { status, stderr } = install();
   if (status !== 0) console.error(`Slurm could not be installed: ${stderr}`);
 }
+
+export default installBeside(import.meta.filename);
 
 if (import.meta.main) installSlurm();

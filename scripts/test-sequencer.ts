@@ -6,19 +6,17 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
  * last one. Those that compute come next, beside them, so that no core is idle.
  */
 const longest = [
-  ...["ray-outside", "fleet-ray", "clouds"],
-  ...["simulation", "llama-equality", "ray", "llama", "fleet-clouds", "openvino", "slurm"],
-  ...[
-    "far-simulation",
-    "llama-tools",
-    "openvino-tools",
-    "llama-answers",
-    "planted-bugs",
-    "hugging-face",
-  ],
-  ...["s3-credentials", "examples", "pack", "fleet-mounts", "fleet", "openai-faults"],
-  ...["serve-batches", "advice", "serve-replicas", "llama-tools-served", "llama-lora"],
+  ...["ray", "fleet-ray", "clouds"],
+  ...["openvino", "fleet-clouds", "serve-batches", "openvino-tools", "llama-equality", "llama"],
+  ...["simulation", "planted-bugs", "far-simulation", "hugging-face", "examples", "recipes"],
+  ...["slurm", "llama-tools", "s3-run", "provider-batches", "s3-kill", "fleet", "advice"],
+  ...["serve-replicas", "fleet-mounts", "openai-faults", "random-jobs", "pack", "hostile-texts"],
+  ...["llama-tools-served", "llama-lora", "llama-answers", "predictor", "strange-jobs"],
+  ...["transformers", "transformers-tasks", "s3-credentials", "everyday-inputs", "processes"],
 ];
+
+/** Files that wait for what is installed beside the others. */
+const last = ["s3-storage", "s3", "openapi"];
 
 /** Puts the longest files first, and leaves the others in vitest's order. */
 export default class TestSequencer extends BaseSequencer {
@@ -29,6 +27,8 @@ export default class TestSequencer extends BaseSequencer {
 }
 
 function placeOf({ moduleId }: TestSpecification): number {
-  const place = longest.indexOf(basename(moduleId, ".test.ts"));
+  const name = basename(moduleId, ".test.ts");
+  if (last.includes(name)) return longest.length + 1;
+  const place = longest.indexOf(name);
   return place < 0 ? longest.length : place;
 }

@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { installBeside } from "./installing.ts";
 
 const version = "v1.8.0";
 const cache = join(import.meta.dirname, "../.cache");
@@ -25,7 +26,7 @@ export function findVersitygw(): Found {
  * Builds the S3 server of the tests, versitygw, from its source into `.cache`: a minute or two,
  * once; needs Go. Tests of object stores skip where it is not there.
  */
-export default function installVersitygw(): void {
+function installVersitygw(): void {
   if (existsSync(program) || spawnSync("go", ["version"]).status !== 0) return;
   const draft = `${folder}.${process.pid}`;
   mkdirSync(draft, { recursive: true });
@@ -44,5 +45,7 @@ export default function installVersitygw(): void {
     rmSync(draft, { recursive: true, force: true });
   }
 }
+
+export default installBeside(import.meta.filename);
 
 if (import.meta.main) installVersitygw();

@@ -4,10 +4,13 @@ import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } f
 import { request } from "node:http";
 import { connect } from "node:net";
 import { dirname, join } from "node:path";
+import { installed } from "../scripts/installing.ts";
 import { findRay } from "../scripts/ray.ts";
 import { killQuietly } from "./chaos/sluice-process.ts";
 import { freePorts } from "./free-ports.ts";
 import { writeScheduledJob } from "./scheduled-job.ts";
+
+await installed("ray");
 
 /** Why the tests with Ray cannot run here; undefined if they can. */
 export const missingCluster: string | undefined = findRay().missing;

@@ -4,11 +4,14 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { installed } from "../scripts/installing.ts";
 import { findVersitygw } from "../scripts/versitygw.ts";
 import type { StorageContext } from "../src/data/storage/open.ts";
 import { systemClock } from "../src/foundation/clock.ts";
 import { systemRandom } from "../src/foundation/random.ts";
 import { freePort } from "./free-ports.ts";
+
+await installed("versitygw");
 
 /** Why the tests of object stores cannot run here; undefined where they can. */
 export const missingS3Server: string | undefined = findVersitygw().missing;

@@ -3,9 +3,12 @@ import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
+import { installed } from "../scripts/installing.ts";
 import { missingSlurm } from "../scripts/slurm.ts";
 import { freePorts } from "./free-ports.ts";
 import { writeScheduledJob } from "./scheduled-job.ts";
+
+await installed("slurm");
 
 /** Why the tests with Slurm cannot run here; undefined if they can. */
 export const missingCluster: string | undefined = missingSlurm();

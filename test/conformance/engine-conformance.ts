@@ -31,9 +31,15 @@ export interface EngineUnderTest {
 
 /**
  * Opens an engine for one test. Where `isSlow` is set, an answer must take so long that a caller
- * can change its mind meanwhile (50 ms will do); a real model is slow enough as it is.
+ * can change its mind meanwhile (50 ms will do); a real model is slow enough as it is. Where
+ * `mustClose` is set, the test is about the end of the engine.
  */
-export type MakeEngine = (needs: { isSlow: boolean }) => Promise<EngineUnderTest>;
+export type MakeEngine = (needs: Needs) => Promise<EngineUnderTest>;
+
+interface Needs {
+  isSlow: boolean;
+  mustClose: boolean;
+}
 
 const parameters: SamplingParameters = {
   ...greedyParameters,
@@ -57,7 +63,7 @@ export function conformanceRequest(index: number): InferenceRequest {
 
 /**
  * Gives one engine each time, for those that take long to open; it is closed after all tests. It
- * suits where `isSlow` is not set: the other tests abort requests, and close the engine.
+ * suits where `mustClose` is not set.
  */
 export function keptOpen(open: () => Promise<Engine>): () => Promise<Engine> {
   let opened: Promise<Engine> | undefined;
@@ -167,7 +173,7 @@ const crowdClauses: Clauses = (make) => {
         );
         expect((await Promise.all(next)).flatMap(faultsOf)).toEqual([]);
       },
-      true,
+      { isSlow: true },
     ));
 
   it("does not take a request whose signal is aborted already", () =>
@@ -194,7 +200,7 @@ const endClauses: Clauses = (make) => {
         expect(isNamed(error)).toBe(true);
         await engine.close();
       },
-      true,
+      { isSlow: true, mustClose: true },
     ));
 };
 
@@ -333,7 +339,7 @@ const deltaClauses: Clauses = (make) => {
         expect(faultsOf((await heard(engine, conformanceRequest(8))).response)).toEqual([]);
         expect(told).toBe(1);
       },
-      true,
+      { isSlow: true },
     ));
 };
 
@@ -359,9 +365,9 @@ const ovenLine: SlottedLine = {
 async function withEngine(
   make: MakeEngine,
   body: (under: EngineUnderTest) => Promise<void>,
-  isSlow = false,
+  needs: Partial<Needs> = {},
 ): Promise<void> {
-  const under = await make({ isSlow });
+  const under = await make({ isSlow: false, mustClose: false, ...needs });
   try {
     await body(under);
   } finally {

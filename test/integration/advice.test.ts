@@ -42,8 +42,7 @@ const elsewhere: Record<string, string> = {
     "test/peers/slurm-losses.test.ts does both",
   "sluice logs … says why; the same command submits the rest again": "likewise",
   "sluice logs … --share …": "likewise",
-  "sluice logs … says more; the same command continues":
-    "test/integration/ray-outside.test.ts does both",
+  "sluice logs … says more; the same command continues": "test/integration/ray.test.ts does both",
   "mend what it names; sluice render prints what is sent to it":
     "test/integration/slurm.test.ts prints it",
   "sluice results …": "test/integration/terminal.test.ts carries out what a summary names",

@@ -114,30 +114,6 @@ describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
     expect(records()).toHaveLength(2);
   });
 
-  it("is canceled with notice to its workers, and starts only what is missing", async () => {
-    const me = person(cloud, 150);
-    const running = me.start("run", "job.yaml");
-    await until(async () => (await me.answered()) >= 10);
-    const canceled = await me.call("cancel", me.out);
-    expect(canceled, canceled.stderr).toMatchObject({ code: 0 });
-    const ended = await running.ended;
-    expect(ended).toMatchObject({ code: 75 });
-    const before = summaryOf(ended);
-    expect(before).toMatchObject({ status: "CANCELED", sealed: false });
-    const told = await me.status();
-    expect(told).toMatchObject({ state: "canceled" });
-    expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
-    // They left by themselves: neither ended without notice, nor started again.
-    await until(me.isGone);
-    expect(me.lastCodes()).toEqual([75, 75]);
-    const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
-    expect(again, again.stderr).toMatchObject({ code: 0 });
-    expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
-    expect(me.records()).toHaveLength(4);
-    expect(me.manifest().rows).toMatchObject({ total: 150, answered: 150 });
-    await me.expectWhole();
-  });
-
   it("says which worker failed and how", async () => {
     const { call, status } = person(cloud, 10, ["/bin/false"]);
     const ended = await call(
@@ -195,9 +171,36 @@ describe("a backend of a cloud", () => {
   );
 
   it.each(cloudOrAll("sky"))(
+    "is canceled with notice to its workers, and starts only what is missing: %s",
+    async (cloud) => {
+      const me = person(cloud, 300);
+      const running = me.start("run", "job.yaml");
+      await until(async () => (await me.answered()) >= 10);
+      const canceled = await me.call("cancel", me.out);
+      expect(canceled, canceled.stderr).toMatchObject({ code: 0 });
+      const ended = await running.ended;
+      expect(ended).toMatchObject({ code: 75 });
+      const before = summaryOf(ended);
+      expect(before).toMatchObject({ status: "CANCELED", sealed: false });
+      const told = await me.status();
+      expect(told).toMatchObject({ state: "canceled" });
+      expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
+      // They left by themselves: neither ended without notice, nor started again.
+      await until(me.isGone);
+      expect(me.lastCodes()).toEqual([75, 75]);
+      const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
+      expect(again, again.stderr).toMatchObject({ code: 0 });
+      expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
+      expect(me.records()).toHaveLength(4);
+      expect(me.manifest().rows).toMatchObject({ total: 300, answered: 300 });
+      await me.expectWhole();
+    },
+  );
+
+  it.each(cloudOrAll("sky"))(
     "loses no answer where its coordinator is stopped by a signal: %s",
     async (cloud) => {
-      const me = person(cloud, 150);
+      const me = person(cloud, 300);
       const running = me.start("run", "job.yaml");
       await until(async () => (await me.answered()) >= 10);
       running.killGroup("SIGINT");

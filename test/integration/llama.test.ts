@@ -161,8 +161,8 @@ if (files.missing === undefined) {
   const openOne = () =>
     openLlamaFrom({ ...files, sequences: 4, contextTokens: 512 }, engineContext);
   const kept = keptOpen(openOne);
-  const open = async ({ isSlow }: { isSlow: boolean }) => ({
-    engine: await (isSlow ? openOne : kept)(),
+  const open = async ({ mustClose }: { mustClose: boolean }) => ({
+    engine: await (mustClose ? openOne : kept)(),
     isDeterministic: false,
     tellsDeltas: true,
     enforcesSlots: true,

@@ -247,9 +247,8 @@ describe("engine openvino", () => {
 });
 
 if (missing === undefined) {
-  const opened = async ({ isSlow }: { isSlow: boolean }) => ({
-    // Where a test closes or aborts, it gets an engine of its own.
-    engine: isSlow ? await open() : keptOpen(await engineOfAll()),
+  const opened = async ({ mustClose }: { mustClose: boolean }) => ({
+    engine: mustClose ? await open() : keptOpen(await engineOfAll()),
     isDeterministic: false,
     tellsDeltas: true,
     enforcesSlots: true,

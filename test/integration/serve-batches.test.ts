@@ -14,7 +14,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import OpenAI, { toFile } from "openai";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { openaiPython } from "../../scripts/openai-python.ts";
+import { installed } from "../../scripts/installing.ts";
+import { findOpenaiPython } from "../../scripts/openai-python.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 import { serveFolder, startServe, untilRequests } from "./served.ts";
@@ -573,7 +574,8 @@ print(json.dumps({"lines": lines, "counts": batch.request_counts.to_dict(), "fil
 `;
 
 it("the client for Python does the same", async (context) => {
-  const found = openaiPython();
+  await installed("openai-python");
+  const found = findOpenaiPython();
   context.skip("missing" in found, "missing" in found ? found.missing : "");
   if ("missing" in found) return;
   const folder = serveFolder();

@@ -193,8 +193,8 @@ describe("openTransformers, refusing", () => {
 if (missing === undefined) {
   const open = () => openTransformers(toyOptions({ maxBatchRows: 4 }), engineContext);
   const kept = keptOpen(open);
-  engineConformance("transformers, translating", async ({ isSlow }) => ({
-    engine: await (isSlow ? open : kept)(),
+  engineConformance("transformers, translating", async ({ mustClose }) => ({
+    engine: await (mustClose ? open : kept)(),
     isDeterministic: true,
     answersSeveral: true,
     failing: {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import installRay, { findRay } from "../../scripts/ray.ts";
+import { findRay, installRay } from "../../scripts/ray.ts";
 import { type Random, seededRandom } from "../../src/foundation/random.ts";
 import {
   killQuietly,

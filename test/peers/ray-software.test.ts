@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import installRay, { findRay } from "../../scripts/ray.ts";
+import { findRay, installRay } from "../../scripts/ray.ts";
 import { buildWheel } from "../../scripts/wheel.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { engineContext, findLlamaFiles } from "../integration/llama-files.ts";

@@ -2,10 +2,10 @@ import { afterAll, describe, expect, it } from "vitest";
 import { makeInputs } from "./inputs.ts";
 import { simulate } from "./simulate.ts";
 
-const { SLUICE_SIMULATION_SEED: only, SLUICE_SIMULATION_SEEDS: count = "300" } = process.env;
+const { SLUICE_SIMULATION_SEED: only, SLUICE_SIMULATION_SEEDS: count = "150" } = process.env;
 const seeds =
   only === undefined ? Array.from({ length: Number(count) }, (_, at) => at + 1) : [Number(only)];
-const seedsInOneTest = 100;
+const seedsInOneTest = 50;
 
 describe("simulated runs end sealed, whole and once", () => {
   const inputs = makeInputs();

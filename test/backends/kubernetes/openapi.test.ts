@@ -3,6 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { installed } from "../../../scripts/installing.ts";
 import { missingOpenapi, openapiVersions } from "../../../scripts/kubernetes-openapi.ts";
 import { renderIndexedJob } from "../../../src/backends/kubernetes/render.ts";
 import { anyWork } from "./any-work.ts";
@@ -11,6 +12,7 @@ import { publishedSchema } from "./published-schema.ts";
 const folder = join(import.meta.dirname, "../../golden/kubernetes");
 const golden = readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
 const everything = golden.find((text) => text.includes("suspend: true"))!;
+await installed("kubernetes-openapi");
 const missing = missingOpenapi();
 
 describe.each(openapiVersions)("the manifest, by the OpenAPI of Kubernetes %s", (version) => {
