@@ -70,7 +70,13 @@ export function requireKeepingCode(file: string): NodeJS.Require {
     }
     const { exports } = chunk;
     const run = script.runInThisContext() as ChunkBody;
-    run.call(exports, exports, requireFrom(path), chunk, path, dirname(path));
+    try {
+      run.call(exports, exports, requireFrom(path), chunk, path, dirname(path));
+    } catch (error) {
+      // As Node does: who asks again gets the error again, not a half of the chunk.
+      loaded.delete(path);
+      throw error;
+    }
     return chunk.exports;
   };
   const requireFrom = (from: string): NodeJS.Require => {
