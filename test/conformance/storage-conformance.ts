@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { removeAll } from "../../src/data/storage/remove-all.ts";
 import type { Storage, StoredFile } from "../../src/data/storage/storage.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -38,6 +39,7 @@ export function storageConformance(
   describe(`storage conformance: ${name}`, () => {
     readingClauses(makeStorage);
     objectClauses(makeStorage);
+    removalClauses(makeStorage);
     listClauses(makeStorage);
     createClauses(makeStorage);
     appenderClauses(makeStorage);
@@ -127,6 +129,31 @@ const objectClauses: Clauses = (make) => {
     expect(await pathsOf(storage, "")).toEqual([]);
     await storage.replace("a/b", bytes("2"));
     expect(await textOf(storage, "a/b")).toBe("2");
+  });
+};
+
+const removalClauses: Clauses = (make) => {
+  it("removes many, whatever they are, and leaves their neighbours", async () => {
+    const storage = await make();
+    const plain = Array.from({ length: 40 }, (_, at) => `a/${at}/plain-é-${at}.txt`);
+    const grown = Array.from({ length: 40 }, (_, at) => `a/${at}/grown-é-${at}.jsonl`);
+    const once = Array.from({ length: 20 }, (_, at) => `b/${at}.jsonl`);
+    for (const path of [...plain, ...once]) await storage.replace(path, bytes(path));
+    for (const path of grown) {
+      const appender = await storage.appender(path, { isNew: true });
+      await appender.append(bytes(path));
+      await appender.close();
+    }
+    const isKept = (path: string) => path.includes("7");
+    const all = [...plain, ...grown, ...once];
+    await removeAll(storage, [...all.filter((path) => !isKept(path)), "never", "never.jsonl"]);
+    const left = await pathsOf(storage, "");
+    expect(left.toSorted()).toEqual(all.filter(isKept).toSorted());
+    for (const path of left) expect(await textOf(storage, path)).toBe(path);
+    await removeAll(storage, []);
+    await removeAll(storage, left);
+    expect(await pathsOf(storage, "")).toEqual([]);
+    expect(await codeOf(storage.read(grown[7]!))).toBe("NOT_FOUND");
   });
 };
 

@@ -1,6 +1,11 @@
 import { createHash } from "node:crypto";
 import { S3Bucket } from "../../src/data/s3/bucket.ts";
-import type { ObjectPage, OpenUpload, S3Requests } from "../../src/data/s3/requests.ts";
+import type {
+  ListingStart,
+  ObjectPage,
+  OpenUpload,
+  S3Requests,
+} from "../../src/data/s3/requests.ts";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
 import { S3Storage } from "../../src/data/storage/s3/s3-storage.ts";
 import { segmentPath, segmentPrefix } from "../../src/data/storage/s3/segment-names.ts";
@@ -57,8 +62,10 @@ class MemoryRequests implements S3Requests {
     return content.slice(range?.start, range?.end);
   };
 
-  async list(prefix: string): Promise<ObjectPage> {
-    const keys = [...this.#objects.keys()].filter((key) => key.startsWith(prefix)).sort();
+  async list(prefix: string, start: ListingStart = { behind: "" }): Promise<ObjectPage> {
+    const behind = "behind" in start ? start.behind : start.next;
+    const isListed = (key: string) => key.startsWith(prefix) && key > behind;
+    const keys = [...this.#objects.keys()].filter(isListed).sort();
     const objects = keys.map((key) => {
       const content = this.#objects.get(key)!;
       return { key, bytes: content.length, etag: etagOf(content) };
@@ -77,6 +84,10 @@ class MemoryRequests implements S3Requests {
 
   async remove(key: string): Promise<void> {
     this.#objects.delete(key);
+  }
+
+  async removeAll(keys: readonly string[]): Promise<void> {
+    for (const key of keys) this.#objects.delete(key);
   }
 
   async listUploads(): Promise<OpenUpload[]> {

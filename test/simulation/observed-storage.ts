@@ -1,3 +1,4 @@
+import { removeAll } from "../../src/data/storage/remove-all.ts";
 import type { Appender, Storage, Writer } from "../../src/data/storage/storage.ts";
 import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { Commit } from "../../src/run/attempt/commit.ts";
@@ -103,12 +104,22 @@ export class ObservedStorage implements Storage {
   stat: Storage["stat"] = (path) => this.#inner.stat(path);
   list: Storage["list"] = (prefix) => this.#inner.list(prefix);
 
-  async remove(path: string): Promise<void> {
-    if (path === successPath) this.#seen.turns++;
-    this.#seen.journals.delete(path);
-    await this.#inner.remove(path);
-    this.#seen.commits.delete(path);
-    this.#seen.published.delete(path);
+  remove(path: string): Promise<void> {
+    return this.#removed([path], this.#inner.remove(path));
+  }
+
+  removeAll(paths: readonly string[]): Promise<void> {
+    return this.#removed(paths, removeAll(this.#inner, paths));
+  }
+
+  async #removed(paths: readonly string[], removal: Promise<void>): Promise<void> {
+    if (paths.includes(successPath)) this.#seen.turns++;
+    for (const path of paths) this.#seen.journals.delete(path);
+    await removal;
+    for (const path of paths) {
+      this.#seen.commits.delete(path);
+      this.#seen.published.delete(path);
+    }
   }
 
   async appender(path: string, options?: { isNew?: boolean }): Promise<Appender> {

@@ -1,5 +1,6 @@
 import { withBackoff } from "../../foundation/backoff.ts";
 import type { Clock } from "../../foundation/clock.ts";
+import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -9,6 +10,8 @@ import type { RandomReader, Writer } from "../storage/storage.ts";
 import { faultOf, isTransient, storeErrorOf } from "./faults.ts";
 import {
   type ByteRange,
+  type ListingStart,
+  maxKeysOfRemoval,
   type ObjectFacts,
   type OpenUpload,
   type S3Requests,
@@ -21,6 +24,9 @@ import { type KnownUpload, Upload, type UploadSteps } from "./upload.ts";
 /** The first and longest wait between two tries of a request. */
 const storeBackoffBaseMs = 100;
 const storeBackoffMaxMs = 10_000;
+
+/** Objects to remove at once where each takes a request. */
+const removalsAtOnce = 32;
 
 /** What a bucket needs from its opener. */
 export interface BucketParts {
@@ -46,6 +52,8 @@ export class S3Bucket {
   readonly #parts: BucketParts;
   readonly #aheadMemory = new ReadAheadMemory();
   #connecting: Promise<S3Requests> | undefined;
+  /** False once the store has refused to remove several objects by one request. */
+  #removesTogether = true;
 
   constructor(parts: BucketParts) {
     this.location = parts.location;
@@ -62,11 +70,15 @@ export class S3Bucket {
     return await this.#send(key, (requests) => requests.get(key, range, etag));
   }
 
-  /** Objects whose key begins with `prefix`, sorted by the UTF-8 bytes of their keys. */
-  async *list(prefix: string): AsyncGenerator<ObjectFacts> {
-    const page = (after: string | undefined) =>
-      this.#send(prefix, (requests) => requests.list(prefix, after));
-    let coming = page(undefined);
+  /**
+   * Objects whose key begins with `prefix`, sorted by the UTF-8 bytes of their keys.
+   *
+   * @param behind only those whose keys come after this one.
+   */
+  async *list(prefix: string, behind?: string): AsyncGenerator<ObjectFacts> {
+    const page = (start?: ListingStart) =>
+      this.#send(prefix, (requests) => requests.list(prefix, start));
+    let coming = page(behind === undefined ? undefined : { behind });
     let asked: string | undefined;
     for (;;) {
       const { objects, next } = await coming;
@@ -76,7 +88,7 @@ export class S3Bucket {
       }
       asked = next;
       if (next !== undefined) {
-        coming = page(next);
+        coming = page({ next });
         coming.catch(() => {});
       }
       yield* objects;
@@ -128,6 +140,26 @@ export class S3Bucket {
   /** Removes an object; an absent one is fine. */
   async remove(key: string): Promise<void> {
     await this.#absentAsUndefined(key, (requests) => requests.remove(key));
+  }
+
+  /** Removes objects, many by one request; absent ones are fine. */
+  async removeAll(keys: readonly string[]): Promise<void> {
+    for (let at = 0; at < keys.length; at += maxKeysOfRemoval) {
+      await this.#removeTogether(keys.slice(at, at + maxKeysOfRemoval));
+    }
+  }
+
+  async #removeTogether(keys: readonly string[]): Promise<void> {
+    try {
+      if (this.#removesTogether) {
+        return await this.#withBackoff((requests) => requests.removeAll(keys));
+      }
+    } catch (error) {
+      if (faultOf(error) !== "refused") throw this.#error(error, keys[0]!);
+      // Some stores lack this request. Whatever else they refuse, they refuse for one object too.
+      this.#removesTogether = false;
+    }
+    await eachAtOnce(keys, removalsAtOnce, (key) => this.remove(key));
   }
 
   /**

@@ -60,6 +60,7 @@ export function faultOf(thrown: unknown): S3Fault {
     return "conflict";
   }
   if (transientNames.has(name)) return "transient";
+  if (status === 501) return "refused";
   if (status === 412) return "condition";
   // Some stores answer 404 for a bucket or access key that they do not know.
   if (status === 404) return /Bucket|AccessKey|User/.test(name) ? "refused" : "absent";

@@ -49,6 +49,12 @@ export interface BegunUpload {
   parts: readonly UploadedPart[];
 }
 
+/** Most keys of one request to remove objects. Source: DeleteObjects in the S3 API reference. */
+export const maxKeysOfRemoval = 1000;
+
+/** Where a listing begins: the `next` of its page before, or behind a key. */
+export type ListingStart = { next: string } | { behind: string };
+
 /**
  * The requests of one bucket. Each is sent once; the caller tries again. They throw the library's
  * errors; `faults.ts` interprets them.
@@ -57,10 +63,13 @@ export interface S3Requests {
   head(key: string): Promise<ObjectFacts & { metadata: Readonly<Record<string, string>> }>;
   /** The object or a range of it. With `etag`, fails if the content is another one. */
   get(key: string, range?: ByteRange, etag?: string): Promise<Uint8Array>;
-  list(prefix: string, after: string | undefined): Promise<ObjectPage>;
+  /** @param start default: the first of its objects. */
+  list(prefix: string, start?: ListingStart): Promise<ObjectPage>;
   put(key: string, data: Uint8Array, isNew: boolean): Promise<void>;
   copy(from: string, to: string): Promise<void>;
   remove(key: string): Promise<void>;
+  /** Removes up to `maxKeysOfRemoval` objects; absent ones are fine. */
+  removeAll(keys: readonly string[]): Promise<void>;
   /** Begins a multipart upload and returns its id. `name` is kept as metadata of the object. */
   beginUpload(key: string, name: string): Promise<string>;
   uploadPart(upload: PartOf, data: Uint8Array): Promise<UploadedPart>;

@@ -5,6 +5,7 @@ import {
   CopyObjectCommand,
   CreateMultipartUploadCommand,
   DeleteObjectCommand,
+  DeleteObjectsCommand,
   GetObjectCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
@@ -19,6 +20,7 @@ import {
 import { limits } from "../../foundation/limits.ts";
 import {
   type ByteRange,
+  type ListingStart,
   type ObjectFacts,
   type ObjectPage,
   type OpenUpload,
@@ -106,12 +108,13 @@ export class SdkRequests implements S3Requests {
     throw new TruncatedReply(bytes.length, wanted);
   }
 
-  async list(prefix: string, after: string | undefined): Promise<ObjectPage> {
+  async list(prefix: string, start?: ListingStart): Promise<ObjectPage> {
     const reply = await this.#client.send(
       new ListObjectsV2Command({
         Bucket: this.#bucket,
         Prefix: prefix,
-        ...(after !== undefined && { ContinuationToken: after }),
+        ...(start && ("next" in start ? { ContinuationToken: start.next } : {})),
+        ...(start && ("behind" in start ? { StartAfter: start.behind } : {})),
       }),
     );
     const objects = (reply.Contents ?? []).map(({ Key = "", Size = 0, ETag = "" }) => ({
@@ -141,6 +144,17 @@ export class SdkRequests implements S3Requests {
 
   async remove(key: string): Promise<void> {
     await this.#client.send(new DeleteObjectCommand({ Bucket: this.#bucket, Key: key }));
+  }
+
+  async removeAll(keys: readonly string[]): Promise<void> {
+    const reply = await this.#client.send(
+      new DeleteObjectsCommand({
+        Bucket: this.#bucket,
+        Delete: { Objects: keys.map((Key) => ({ Key })), Quiet: true },
+      }),
+    );
+    const failed = reply.Errors?.find(({ Code }) => Code !== "NoSuchKey");
+    if (failed) throw new KeptObject(failed.Code, failed.Message);
   }
 
   async beginUpload(key: string, name: string): Promise<string> {
@@ -260,6 +274,16 @@ function entityTag(tag = ""): string {
 class ReplacedObject extends Error {
   override readonly name = "PreconditionFailed";
   readonly $metadata = { httpStatusCode: 412 };
+}
+
+/** An object that was not removed with others. */
+class KeptObject extends Error {
+  override readonly name: string;
+
+  constructor(code = "Error", message = "") {
+    super(message);
+    this.name = code;
+  }
 }
 
 /** The body ended before its length. */

@@ -1,3 +1,4 @@
+import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { eachAtOnce } from "../../foundation/each-at-once.ts";
@@ -184,7 +185,7 @@ export async function removeClaims(storage: Storage, of: Generation): Promise<vo
   try {
     const paths: string[] = [];
     for await (const { path } of storage.list(claimsPrefix(of))) paths.push(path);
-    await eachAtOnce(paths, requestsAtOnce, (path) => storage.remove(path));
+    await removeAll(storage, paths);
   } catch {
     // `sluice clean` removes what is left.
   }

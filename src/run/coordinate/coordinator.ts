@@ -1,3 +1,4 @@
+import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
@@ -63,7 +64,7 @@ export class CancelRequest extends SluiceError {
 }
 
 /** Files to remove between two checks of the leadership. */
-const removalsAtOnce = 32;
+const removalsAtOnce = 1000;
 
 /** The leadership of a run: one coordinator at a time, over all hosts. */
 export class Coordinator {
@@ -134,7 +135,7 @@ export class Coordinator {
     for (let at = 0; at < paths.length; at += removalsAtOnce) {
       await this.assertLeads();
       const some = paths.slice(at, at + removalsAtOnce);
-      await Promise.all(some.map((path) => storage.remove(path)));
+      await removeAll(storage, some);
     }
   }
 

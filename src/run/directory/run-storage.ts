@@ -1,3 +1,4 @@
+import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Leftover, Storage, StoredFile } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import {
@@ -131,6 +132,14 @@ export class RunStorage implements Storage {
 
   async remove(path: string): Promise<void> {
     await this.#base.remove(await this.#raw(path));
+  }
+
+  async removeAll(paths: readonly string[]): Promise<void> {
+    const number = await this.number;
+    await removeAll(
+      this.#base,
+      paths.map((path) => rawPath(path, number)),
+    );
   }
 
   async #raw(path: string): Promise<string> {

@@ -1,6 +1,7 @@
 import { readFile, rm, rmdir, stat } from "node:fs/promises";
 import { basename, relative, resolve } from "node:path";
 import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
+import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { insideImageVariable } from "../../engines/engine.ts";
 import { SluiceError, wordedError } from "../../foundation/errors.ts";
@@ -418,7 +419,7 @@ async function removeEmptyFolders({ location }: Fleet, places: Storage): Promise
 export async function deleteFleet({ record, storage }: Fleet, places: Storage): Promise<void> {
   const paths: string[] = [];
   for await (const { path } of storage.list("")) paths.push(path);
-  for (const path of paths) await storage.remove(path);
+  await removeAll(storage, paths);
   if (schemeOf(storage.location) === undefined) {
     // A storage knows no folders.
     await rm(storage.location, { recursive: true, force: true });

@@ -1,5 +1,5 @@
+import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
@@ -26,9 +26,6 @@ import { outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { cancelReplacedBatches } from "../provider-batches/provider-side.ts";
 import { type Plan, partDigits, readPlan, standingPlan } from "./plan.ts";
-
-/** Files to remove at once. */
-const removalsAtOnce = 32;
 
 /** How a run replaces another. */
 export interface Replacement {
@@ -151,10 +148,6 @@ async function removeRun(
   await removeAll(storage, spools);
   // Files that processes of that run published while it still existed.
   await removeAll(storage, published);
-}
-
-function removeAll(storage: Storage, paths: readonly string[]): Promise<void> {
-  return eachAtOnce(paths, removalsAtOnce, (path) => storage.remove(path));
 }
 
 // Workers that a scheduler started have no coordinator; their files would come back.

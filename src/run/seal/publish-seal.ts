@@ -1,3 +1,4 @@
+import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
@@ -189,7 +190,7 @@ async function mendParts(storage: Storage, manifest: Manifest, look: ViewLook): 
   await eachAtOnce(publish, filesAtOnce, ({ from, to }) =>
     unlessCleaned(storage, to, () => storage.publish(from, to)),
   );
-  await Promise.all(remove.map((path) => storage.remove(path)));
+  await removeAll(storage, remove);
 }
 
 async function stands(storage: Storage, file: FileRecord, look: ViewLook): Promise<boolean> {

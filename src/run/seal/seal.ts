@@ -1,5 +1,5 @@
+import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { eachIndex } from "../../foundation/index-set.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
@@ -266,7 +266,7 @@ export async function removeJournals(
   committed: Iterable<Pick<Commit, "task" | "attempt">>,
   repeated: ReadonlyMap<number, RepeatedTask>,
 ): Promise<void> {
-  await eachAtOnce(journals(), filesAtOnce, (path) => storage.remove(path));
+  await removeAll(storage, [...journals()]);
 
   function* journals(): Generator<string> {
     for (const { task, attempt } of committed) {

@@ -51,6 +51,38 @@ describe("S3Bucket", () => {
     expect(refused.asked()).toBe(1);
   });
 
+  it("removes a thousand at once, and one by one where the store refuses that", async () => {
+    const together: number[] = [];
+    const removed: string[] = [];
+    const refusals = [status(501), status(400)];
+    for (const refusal of [undefined, ...refusals]) {
+      const removeAll = async (keys: readonly string[]) => {
+        together.push(keys.length);
+        if (refusal) throw refusal;
+      };
+      const remove = async (key: string) => void removed.push(key);
+      const bucket = bucketOf({ removeAll, remove } as unknown as S3Requests);
+      const keys = Array.from({ length: 2100 }, (_, at) => `${at}`);
+      await bucket.removeAll(keys);
+      if (!refusal) expect(together.splice(0)).toEqual([1000, 1000, 100]);
+      if (!refusal) continue;
+      expect(together.splice(0)).toEqual([1000]);
+      expect(removed.splice(0)).toEqual(keys);
+    }
+  });
+
+  it("says why one by one is refused as well", async () => {
+    const refuse = async () => {
+      throw Object.assign(new Error("no"), {
+        name: "AccessDenied",
+        $metadata: { httpStatusCode: 403 },
+      });
+    };
+    const bucket = bucketOf({ removeAll: refuse, remove: refuse } as unknown as S3Requests);
+    const error = await errorOf(bucket.removeAll(["a"]));
+    expect(error.message).toContain("AccessDenied");
+  });
+
   it("ends a listing that goes on where it was", async () => {
     const objects = [{ key: "a", bytes: 1, etag: "x" }];
     const list = async () => ({ objects, next: "page" });

@@ -104,7 +104,7 @@ describe("rows that are mended in the input", () => {
 
 describe("a file of mended rows", () => {
   const write = (runs: MemoryRuns, text: string, name = "mended.jsonl") => {
-    const file = join(dirname(runs.input), "..", `${Date.now()}-${name}`);
+    const file = join(dirname(runs.input), name);
     writeFileSync(file, text);
     return file;
   };

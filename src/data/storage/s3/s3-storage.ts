@@ -15,6 +15,9 @@ import {
 } from "./segment-names.ts";
 import type { Spool } from "./spool.ts";
 
+/** As few objects with segments are looked for one by one. */
+const minGrownToList = 16;
+
 export interface S3StorageOptions {
   /** As a person writes it: `s3://bucket/prefix`. */
   location: string;
@@ -160,6 +163,15 @@ export class S3Storage implements Storage {
     else await this.#bucket.remove(this.#keyOf(path));
   }
 
+  async removeAll(paths: readonly string[]): Promise<void> {
+    const plain = paths.filter((path) => !mayGrow(path) && !uploadOf(path));
+    await this.#bucket.removeAll(plain.map((path) => this.#keyOf(path)));
+    const grown = paths.filter(mayGrow);
+    if (grown.length >= minGrownToList) await this.#removeAllGrown(grown);
+    else for (const path of grown) await this.#removeGrown(path);
+    for (const path of paths) if (uploadOf(path)) await this.remove(path);
+  }
+
   async *leftovers(prefix: string): AsyncIterable<Leftover> {
     const nowMs = this.#options.clock.now();
     for (const { key, uploadId, begunMs } of await this.#bucket.uploads(this.#keyOf(prefix))) {
@@ -168,17 +180,44 @@ export class S3Storage implements Storage {
     }
   }
 
+  /** Lists all from the first to the last one, instead of the segments of each. */
+  async #removeAllGrown(paths: readonly string[]): Promise<void> {
+    const wanted = new Set(paths);
+    const sorted = paths.toSorted(byUtf8);
+    const end = this.#keyOf(`${segmentPrefix(sorted.at(-1)!)}~`);
+    const found = new Map<number, string[]>();
+    for await (const { key } of this.#bucket.list(this.#keyOf(""), this.#keyOf(sorted[0]!))) {
+      if (byUtf8(key, end) > 0) break;
+      const segment = segmentOf(this.#pathOf(key));
+      if (!segment || !wanted.has(segment.path)) continue;
+      const same = found.get(segment.number);
+      if (same) same.push(key);
+      else found.set(segment.number, [key]);
+    }
+    // Last ones first: after a kill, what remains of an object is a beginning.
+    for (const number of [...found.keys()].sort((a, b) => b - a)) {
+      await this.#bucket.removeAll(found.get(number)!);
+    }
+    await this.#bucket.removeAll(paths.map((path) => this.#keyOf(path)));
+    for (const path of paths)
+      await this.#removeSpooled(path, await this.#segments.spool.numbers(path));
+  }
+
   async #removeGrown(path: string): Promise<void> {
-    const { spool } = this.#segments;
-    const spooled = await spool.numbers(path);
+    const spooled = await this.#segments.spool.numbers(path);
     const keys: string[] = [];
     for await (const { key } of this.#bucket.list(this.#keyOf(path))) {
       if (wholePath(this.#pathOf(key)) === path) keys.push(key);
     }
     // Last one first: after a kill, what remains is a beginning.
     for (const key of keys.toReversed()) await this.#bucket.remove(key);
-    for (const number of spooled) await spool.remove(path, number);
-    if (spooled.length > 0) await spool.tidy(path);
+    await this.#removeSpooled(path, spooled);
+  }
+
+  async #removeSpooled(path: string, numbers: readonly number[]): Promise<void> {
+    const { spool } = this.#segments;
+    for (const number of numbers) await spool.remove(path, number);
+    if (numbers.length > 0) await spool.tidy(path);
   }
 
   /** The segments of a path to append to. A plain object becomes the first segment. */
@@ -216,6 +255,11 @@ export class S3Storage implements Storage {
   #pathOf(key: string): string {
     return key.slice(this.#options.prefix.length);
   }
+}
+
+/** The order of an object store's listings. */
+function byUtf8(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
 /** Finds and reads segments. */

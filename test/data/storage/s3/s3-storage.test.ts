@@ -5,6 +5,7 @@ import { openS3Bucket } from "../../../../src/data/s3/open.ts";
 import { storageOpener } from "../../../../src/data/storage/open.ts";
 import type { Storage } from "../../../../src/data/storage/storage.ts";
 import { storageConformance } from "../../../conformance/storage-conformance.ts";
+import { S3Proxy } from "../../../s3-proxy.ts";
 import { bucket, missingS3Server, S3Server } from "../../../s3-server.ts";
 
 const textOf = async (storage: Storage, path: string) =>
@@ -23,6 +24,29 @@ describe("an object store", () => {
   const newStorage = () => storageOpener(server.context())(newPlace());
 
   storageConformance("s3", newStorage);
+
+  it("removes many objects by a few requests, and all of what was appended", async () => {
+    const place = newPlace();
+    const storage = storageOpener(server.context())(place);
+    const journals = Array.from({ length: 100 }, (_, at) => `attempts/${at}/journal.jsonl`);
+    for (const path of journals) {
+      const appender = await storage.appender(path, { isNew: true });
+      await appender.append(Buffer.from("one\n"));
+      await appender.close();
+    }
+    const proxy = await S3Proxy.start({ server: server.address });
+    try {
+      const context = server.context();
+      const environment = { ...context.environment, AWS_ENDPOINT_URL_S3: proxy.address };
+      await storageOpener({ ...context, environment })(place).removeAll!(journals);
+    } finally {
+      await proxy.stop();
+    }
+    expect(await Array.fromAsync(storage.list(""))).toEqual([]);
+    // One listing, one removal for each number of segments, and one for names without any.
+    expect(proxy.requests).toBeGreaterThan(2);
+    expect(proxy.requests).toBeLessThanOrEqual(5);
+  });
 
   it("shows what was appended to those on the machine, and what is stored to all", async () => {
     const place = newPlace();
