@@ -36,9 +36,7 @@ describe("an object store", () => {
     }
     const proxy = await S3Proxy.start({ server: server.address });
     try {
-      const context = server.context();
-      const environment = { ...context.environment, AWS_ENDPOINT_URL_S3: proxy.address };
-      await storageOpener({ ...context, environment })(place).removeAll!(journals);
+      await storageOpener(server.context(proxy.address))(place).removeAll!(journals);
     } finally {
       await proxy.stop();
     }
