@@ -31,7 +31,7 @@ export function adviceLines(advice: Advice): string[] {
     `proposed  ${counted(workers, "worker")}, ${cut}: ${span(shardSeconds)} each`,
     `time      about ${span(seconds.estimated)}, up to ${span(seconds.high)}${end}`,
     ...(usd ? [`machines  about ${dollars(usd.estimated)} (${bounds(usd)})`] : []),
-    `start     ${span(advice.startSeconds)} until a machine asks its first row`,
+    `start     ${span(advice.startSeconds)} until a machine processes its first row`,
     `preempted ${lossText(advice)}`,
     `flags     --shard.rows ${rowsPerShard} --workers.max ${workers}`,
     ...warnings.map((warning) => `warning: ${warning}`),

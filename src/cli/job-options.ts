@@ -166,7 +166,7 @@ async function assertNoOtherFile(file: string, command: Command, io: JobPlace): 
   const found = await stat(resolve(io.workingDirectory, file)).catch(() => undefined);
   if (!found?.isDirectory()) return;
   throw new SluiceError("USAGE", `${file} is a folder, not a job file`, {
-    hint: `if it holds a run, sluice resume ${file} goes on with it`,
+    hint: `if it holds a run, sluice resume ${file} continues it`,
   });
 }
 

@@ -35,7 +35,7 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
     .option("--show <rows>", "rows whose prompts are shown", "2")
     .option(
       "--measure [rows]",
-      "really ask some rows, to estimate tokens, money and time from them",
+      "process some rows, to estimate tokens, money and time from them",
     )
     .option(
       "--advise",

@@ -107,5 +107,5 @@ async function tellIfIdle(
   const { coordinator, workers } = await lookAtLives(storage, { processes, clock, signal });
   if (coordinator?.lives || workers.some(({ lives }) => lives) || signal.aborted) return;
   const note = `task ${task} is not done yet (tasks count from 0), and nobody works on this run`;
-  io.stderr.write(`${note}: sluice resume goes on with it\n`);
+  io.stderr.write(`${note}: sluice resume continues it\n`);
 }

@@ -58,7 +58,7 @@ function unansweredTurnsNotices(job: JobSpec, rows: readonly RenderedRow[]): str
       notices.set(
         key,
         `${shownPath(file)}:${line} has several messages of the user and no answer between them, and all ` +
-          `are asked at once: set ${key} to every (one after another), to first, or to last (as ` +
+          `are sent at once: set ${key} to every (one after another), to first, or to last (as ` +
           "it is, without this notice)",
       );
     }
@@ -172,19 +172,19 @@ export async function hostedNotice(
   if (hosted === undefined) return undefined;
   if (describeEngine(job.model).givesRows) {
     const rows = context.plan.rows.toLocaleString("en");
-    return `a stage is about to ask ${hosted}, for ${rows} rows (set budget to silence this)`;
+    return `a stage is about to send ${rows} rows to ${hosted} (set budget to silence this)`;
   }
   const sampled = await sampleRequests(context, signal);
   if (signal.aborted) return undefined;
   const { requests, tokens, usd } = estimateFrom(job, context.plan, sampled);
-  const [asked, prompt, completion] = [
+  const [sent, prompt, completion] = [
     requests.estimated,
     tokens.prompt.estimated,
     tokens.completion.high,
   ].map((count) => count.toLocaleString("en"));
   const money = usd === null ? "" : `, at most $${usd.high.toFixed(2)}`;
   return (
-    `${hosted} is about to be asked ${asked} requests: about ${prompt} prompt tokens ` +
+    `about to send ${sent} requests to ${hosted}: about ${prompt} prompt tokens ` +
     `and at most ${completion} new ones${money} (set budget to silence this)`
   );
 }

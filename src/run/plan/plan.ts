@@ -82,7 +82,7 @@ export interface Plan extends Generation {
   job: JobSpec;
   /** In a retry: the rows that it sends again. */
   where?: string;
-  /** In a retry: where rows are read from, the input itself or a file of mended rows. */
+  /** In a retry: where rows are read from, the input itself or a file of corrected rows. */
   reread?: "input" | { file: string };
   /** Seed of sampling, given or drawn. */
   seed: number;
@@ -365,7 +365,7 @@ export function effectiveJob(plan: Plan, current: JobSpec): JobSpec {
 
 /**
  * The plan of a run with all tasks in their present state: its own, unless a retry found rows
- * appended to the input, or mended in it.
+ * appended to the input, or corrected in it.
  *
  * @param standing the generation whose plan has them; a manifest names it.
  */

@@ -40,7 +40,7 @@ describe("sluice plan --advise", () => {
     expect(stdout).toMatch(/^→ +1 +\d+ +\d+ .* 9\d\.\d %$/m);
     // How long one takes was measured: on a busy machine it is more than a second.
     expect(stdout).toMatch(/^proposed {2}1 worker, \d+ shards of \d+ rows: (<1|\d+)s each$/m);
-    expect(stdout).toMatch(/^start {5}9m\d\ds until a machine asks its first row$/m);
+    expect(stdout).toMatch(/^start {5}9m\d\ds until a machine processes its first row$/m);
     expect(stdout).toMatch(/^flags {5}--shard\.rows \d+ --workers\.max 1$/m);
   });
 

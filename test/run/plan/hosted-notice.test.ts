@@ -19,7 +19,7 @@ describe("hostedNotice", () => {
     const notice = await noticeFor("https://api.example.com/v1", {
       generation: { maxNewTokens: 100 },
     });
-    expect(notice).toMatch(/^api\.example\.com is about to be asked 30 requests: about \d+ prompt/);
+    expect(notice).toMatch(/^about to send 30 requests to api\.example\.com: about \d+ prompt/);
     expect(notice).toContain("at most 3,000 new ones");
   });
 
@@ -43,7 +43,7 @@ describe("hostedNotice", () => {
       model: { engine: "pipeline", stages },
       prompt: undefined,
     });
-    expect(notice).toMatch(/^a stage is about to ask api\.example\.com, for 30 rows/);
+    expect(notice).toMatch(/^a stage is about to send 30 rows to api\.example\.com/);
   });
 
   it("is silent where the job has a budget, and for other engines", async () => {
