@@ -319,9 +319,9 @@ function toldBy(
   if (!trace) return { traces: new Map(), stopped: undefined, told: [] };
   const living = new Set(workers.flatMap(({ lives, record }) => (lives ? record.worker : [])));
   const lives = (writer: WriterTrace) => [...writer.workers].some((worker) => living.has(worker));
-  const leaders = trace.fixed.filter(lives);
+  const leaders = trace.joined.filter(lives);
   if (coordinator?.lives && trace.coordinator) leaders.push(trace.coordinator);
-  const writers = [...(trace.coordinator ? [trace.coordinator] : []), ...trace.fixed].sort(
+  const writers = [...(trace.coordinator ? [trace.coordinator] : []), ...trace.joined].sort(
     (one, other) => (one.time < other.time ? -1 : 1),
   );
   return {
