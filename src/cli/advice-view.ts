@@ -13,14 +13,14 @@ export function adviceLines(advice: Advice): string[] {
   const columns: Column[] = [
     { title: "" },
     { title: "workers", ...right },
-    { title: "shards", ...right },
+    { title: "tasks", ...right },
     { title: "rows each", ...right },
-    { title: "a shard", ...right },
+    { title: "a task", ...right },
     { title: "time", ...right },
     ...(usd ? [{ title: "machines", ...right }] : []),
     { title: "lost", ...right },
   ];
-  const cut = `${counted(shards, "shard")} of ${counted(rowsPerShard, "row")}`;
+  const cut = `${counted(shards, "task")} of ${counted(rowsPerShard, "row")}`;
   const end = meetsDeadline === false ? ", which is too late" : "";
   return [
     ...table(

@@ -39,7 +39,7 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
     )
     .option(
       "--advise",
-      "measure some rows, and propose the size of shards and the number of workers …",
+      "measure some rows, and propose the size of tasks and the number of workers …",
     )
     .option("--deadline <time>", "… for a run within this time, such as 2h or 1h30m")
     .option("--price <usd>", "… at this price of a machine with one worker, in dollars an hour")

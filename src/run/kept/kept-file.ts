@@ -7,7 +7,7 @@ import { readLines } from "../directory/lines.ts";
 
 /** A line of a file of kept prompts. */
 export interface KeptLine {
-  /** Its number in the shard. */
+  /** Its number in the task. */
   row: number;
   /** `null` if the row must be rendered each time. */
   kept: KeptRow | null;

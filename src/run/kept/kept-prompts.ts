@@ -44,7 +44,7 @@ interface KeptPromptsOptions {
 
 /**
  * Rendered prompts, with their tokens if the engine makes them, kept in a folder for other runs: a
- * file for each shard, named by the digest of the rows' bytes, the prompts, the tokenizer and
+ * file for each task, named by the digest of the rows' bytes, the prompts, the tokenizer and
  * `sequenceLen`. A file appears whole or not at all, and two processes write the same content; a
  * damaged file is made again. Memory holds one line of it.
  */
@@ -68,7 +68,7 @@ export class KeptPrompts {
     };
   }
 
-  /** The same rows, each with its prompts; those of a new shard are kept. */
+  /** The same rows, each with its prompts; those of a new task are kept. */
   async *arrange(
     batches: AsyncIterable<InputRow[]>,
     attempt: ArrangedAttempt,
@@ -138,7 +138,7 @@ export class KeptPrompts {
         attempt.noteKept({ hits: 0, misses: rows.length });
         yield rows;
       }
-      // Rows that an earlier attempt answered were not read: then the shard is incomplete.
+      // Rows that an earlier attempt answered were not read: then the task is incomplete.
       if (seen === plannedRows(task)) await file.close();
     } finally {
       await file.abort();
@@ -256,7 +256,7 @@ function rowsKey(slice: Slice, { input }: JobSpec): Json[] {
   return named.length === 0 ? key : [...key, Object.fromEntries(named) as JsonObject];
 }
 
-/** The file for the prompts of a shard. */
+/** The file for the prompts of a task. */
 function preparedPath({ slices, only }: Task, job: JobSpec, tokenizer: string | undefined): string {
   const { dataset, prompt, prompts, schema, truncateFeatures, sequenceLen, model } = job;
   const entries = dataset?.map(({ path: _, data_files: __, ...entry }) => entry);

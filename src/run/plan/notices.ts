@@ -109,9 +109,9 @@ function cutNotices({ compressedFiles = 0, largestTaskRows }: InputSummary): str
   if (compressedFiles === 0) return [];
   const what =
     compressedFiles === 1
-      ? "1 file is compressed or of another encoding, so that it cannot be cut: it is one shard"
+      ? "1 file is compressed or of another encoding, so that it cannot be cut: it is one task"
       : `${compressedFiles} files are compressed or of another encoding, so that they cannot be ` +
-        "cut: each lies in one shard";
+        "cut: each lies in one task";
   if (largestTaskRows === undefined) return [what];
   const largest = largestTaskRows.toLocaleString("en");
   return [`${what}, the largest of ${largest} rows; more files share work out better`];

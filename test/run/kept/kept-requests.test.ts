@@ -36,7 +36,7 @@ interface Prepared {
   counts: { hits: number; misses: number };
 }
 
-/** Rows of one shard with what is prepared of them, as one process has it. */
+/** Rows of one task with what is prepared of them, as one process has it. */
 async function prepare(job: object, rows: InputRow[], storage: Storage): Promise<Prepared> {
   const spec = specOf(job);
   const asked = promptSetOf(spec, 1);
