@@ -1,5 +1,6 @@
 import { describeEngine } from "../../engines/registry.ts";
 import type { InferenceRequest } from "../../foundation/inference.ts";
+import { isOwnHost } from "../../foundation/reach.ts";
 import { shownPath, shownText } from "../../foundation/shown-path.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { writesBatchLines } from "../openai-batch/batch-lines.ts";
@@ -152,9 +153,6 @@ function sentSecrets({ model, input, store }: JobSpec): string[] {
   return [...new Set([...keys, ...hub, ...signed])];
 }
 
-const ownHosts =
-  /^(localhost|127\..*|\[::1\]|10\..*|192\.168\..*|172\.(1[6-9]|2\d|3[01])\..*|.*\.(local|internal))$/;
-
 /**
  * A notice with an estimate of the tokens, before requests go to a server that may charge for them.
  * Undefined for own hosts, for other engines, and if the job has a `budget`, because then the user
@@ -168,7 +166,7 @@ export async function hostedNotice(
   if (job.budget !== undefined) return undefined;
   const servers = describeEngine(job.model).servers?.(job.model) ?? [];
   const hosts = servers.map((address) => new URL(address).hostname);
-  const hosted = hosts.find((hostname) => !ownHosts.test(hostname));
+  const hosted = hosts.find((hostname) => !isOwnHost(hostname));
   if (hosted === undefined) return undefined;
   if (describeEngine(job.model).givesRows) {
     const rows = context.plan.rows.toLocaleString("en");

@@ -29,7 +29,7 @@ describe("hostedNotice", () => {
     expect(await noticeFor("https://api.example.com/v1", {}, stop)).toBeUndefined();
   });
 
-  it.each(["http://127.0.0.1:8000/v1", "http://localhost/v1", "http://10.0.0.7:80/v1"])(
+  it.each(["http://127.0.0.1:8000/v1", "http://localhost/v1", "http://gpu-1:80/v1"])(
     "is silent for %s",
     async (baseUrl) => {
       expect(await noticeFor(baseUrl)).toBeUndefined();
