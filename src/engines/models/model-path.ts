@@ -20,3 +20,12 @@ export function pathOfFileUrl(name: string, workingDirectory: string): string {
     throw new SluiceError("MODEL_UNREADABLE", `${name} is not a file address`, { cause });
   }
 }
+
+/** The options of a model, with its name made absolute if it is a path. */
+export function withAbsoluteName<Options extends { name: string }>(
+  options: Options,
+  absolute: (text: string, ...path: string[]) => string,
+): Options {
+  const { name } = options;
+  return { ...options, name: isModelPath(name) ? absolute(name, "model", "name") : name };
+}
