@@ -21,7 +21,7 @@ import type { WorkerHandle } from "../dispatch/dispatch.ts";
 import { RequestTraces } from "../execute/request-traces.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { KeptPrompts } from "../kept/kept-prompts.ts";
+import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import { asksAboutFiles } from "../plan/job-files.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
 import { effectiveJob, readPlan } from "../plan/plan.ts";
@@ -76,7 +76,7 @@ export async function runWorker(options: RunWorkerOptions): Promise<SluiceError 
     const jobPrompts = promptSetOf(job, context.plan.seed);
     const traces = context.trace && new RequestTraces(context.trace, context.clock);
     const opened = await openedEngine(options, context, traces);
-    const prompts = keptPrompts(context, dependencies, jobPrompts, opened);
+    const prompts = preparedPrompts(context, dependencies, jobPrompts, opened);
     const promptSet = prompts?.promptSet ?? jobPrompts;
     const engine = await reusingEngine(opened, promptSet, context, dependencies);
     const { pid } = dependencies.processes.self();
@@ -189,17 +189,17 @@ async function reusingEngine(
   });
 }
 
-function keptPrompts(
+function preparedPrompts(
   { plan: { job }, logger }: RunContext,
   { openStorage }: RunDependencies,
   promptSet: PromptSet,
   engine: Engine,
-): KeptPrompts | undefined {
+): PreparedPrompts | undefined {
   const { keeper } = promptSet;
   if (job.preparedDir === undefined || keeper === undefined) return undefined;
   const storage = openStorage(job.preparedDir);
   const tokenize = engine.tokenize?.bind(engine);
-  return new KeptPrompts({ storage, job, promptSet, keeper, tokenize, logger });
+  return new PreparedPrompts({ storage, job, promptSet, keeper, tokenize, logger });
 }
 
 async function openContext({
