@@ -1,9 +1,8 @@
+import type { Environment } from "../foundation/subprocess.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
 import { assignedDevices, visibilityVariables } from "./devices.ts";
 import type { DeviceOptions } from "./engine-description.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A job's settings for the replicas of a model, each a separate process. */
 export interface ReplicaOptions {

@@ -1,3 +1,4 @@
+import type { Environment } from "../../foundation/subprocess.ts";
 import {
   assignedEnvironment,
   type Device,
@@ -12,8 +13,6 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { workerEnvironment } from "./worker-process.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The GPUs of a machine, as the workers of a job get them. */
 export interface DeviceGroups {

@@ -1,3 +1,4 @@
+import type { Environment } from "../../foundation/subprocess.ts";
 import { stat } from "node:fs/promises";
 import { delimiter } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -45,8 +46,6 @@ export async function openCommand(
     throw error;
   }
 }
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * The environment of a replica: that of the worker, its own share of the machine, and the folder of

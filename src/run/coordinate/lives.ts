@@ -5,6 +5,7 @@ import { coordinatorPaths, coordinatorPrefix, workerPrefix } from "../directory/
 import { readJson } from "../directory/records.ts";
 import type { WorkerRecord } from "../worker/run-worker.ts";
 import { type CoordinatorRecord, leadingCoordinator } from "./coordinator.ts";
+import type { Heartbeat } from "./leadership.ts";
 import { menderLeft } from "./menders.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
@@ -38,10 +39,6 @@ export function isAtWork({ coordinator, workers }: RunLives): boolean {
   return coordinator?.lives === true || workers.some(({ lives }) => lives);
 }
 
-interface Heartbeat {
-  beat: number;
-  ended: boolean;
-}
 
 export interface LookOptions {
   processes: Processes;

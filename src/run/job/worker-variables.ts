@@ -1,6 +1,5 @@
+import type { Environment } from "../../foundation/subprocess.ts";
 import { looksSecret } from "../../engines/secrets.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 const reference = /\$(\$?)\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
 
