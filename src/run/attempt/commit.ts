@@ -3,7 +3,7 @@ import type { ErrorCode } from "../../foundation/error-table.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/costs.ts";
-import { commitPath, type Generation } from "../directory/layout.ts";
+import { commitPath, type RunGeneration } from "../directory/layout.ts";
 import { createOnce, recordBytes } from "../directory/records.ts";
 import type { FileRecord } from "../plan/plan.ts";
 import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
@@ -145,7 +145,7 @@ export function addErrors(a: ErrorCounts, b: ErrorCounts): ErrorCounts {
  */
 export function createCommit(
   storage: Storage,
-  of: Generation,
+  of: RunGeneration,
   commit: Commit,
 ): Promise<{ won: boolean; record: Commit }> {
   return createOnce(storage, commitPath(commit.task, of), shortened(commit), (it) => it.attempt);

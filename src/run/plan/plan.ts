@@ -8,7 +8,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
 import { indexesIn } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type Generation, partWidth, planPathOf, tasksPathOf } from "../directory/layout.ts";
+import { type RunGeneration, partWidth, planPathOf, tasksPathOf } from "../directory/layout.ts";
 import { linesOf } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -69,7 +69,7 @@ export async function storeFile(
 }
 
 /** The work of a generation: frozen, hashed, serializable. */
-export interface Plan extends Generation {
+export interface Plan extends RunGeneration {
   format: 1;
   /** Version of Sluice that made it. */
   software: string;
