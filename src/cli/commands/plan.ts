@@ -196,7 +196,7 @@ async function preview(
           ...(rows !== undefined && { rows }),
           openEngine(spec) {
             listen();
-            return openedEngine(spec, options.install, io, progress, signal);
+            return measuredEngine(spec, options.install, io, progress, signal);
           },
           signal,
         },
@@ -254,7 +254,7 @@ async function fasterLine(
 }
 
 /** Fetches what the engine needs, as a run would, and opens it in this process. */
-async function openedEngine(
+async function measuredEngine(
   job: JobSpec,
   install: boolean,
   io: CliIo,

@@ -62,7 +62,7 @@ export async function mergeTask(
   const counts: [row: number, lines: number][] = [];
   const merged = { results: 0, failed: 0, recovered: 0, filtered: 0 };
   const letters: string[] = [];
-  for (const index of plannedRows(task)) {
+  for (const index of plannedIndexes(task)) {
     const wasAnswered = !before.has(index);
     const isAnswered = asked.has(index) && !again.has(index);
     const hadLine = wasAnswered || resultsHoldFailed;
@@ -114,7 +114,7 @@ async function nextLines(
 }
 
 /** Indexes of the rows that get an outcome in a task. */
-export function* plannedRows({ firstRow, rows, only }: Task): Generator<number> {
+export function* plannedIndexes({ firstRow, rows, only }: Task): Generator<number> {
   if (only !== undefined) yield* indexesIn(only);
   else for (let index = firstRow; index < firstRow + rows; index++) yield index;
 }

@@ -75,7 +75,7 @@ export async function runWorker(options: RunWorkerOptions): Promise<SluiceError 
     await prepareMachine(options, job);
     const jobPrompts = promptSetOf(job, context.plan.seed);
     const traces = context.trace && new RequestTraces(context.trace, context.clock);
-    const opened = await openedEngine(options, context, traces);
+    const opened = await engineOf(options, context, traces);
     const prompts = preparedPrompts(context, dependencies, jobPrompts, opened);
     const promptSet = prompts?.promptSet ?? jobPrompts;
     const engine = await reusingEngine(opened, promptSet, context, dependencies);
@@ -138,7 +138,7 @@ async function prepareMachine(
   }
 }
 
-async function openedEngine(
+async function engineOf(
   { openEngine: open = openEngine, engineContext, dependencies }: RunWorkerOptions,
   context: RunContext,
   traces: RequestTraces | undefined,
