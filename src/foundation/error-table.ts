@@ -434,7 +434,7 @@ export const errorTable = Object.freeze({
   ),
   SCHEDULER_REFUSED: run(
     engineUnavailable,
-    "the scheduler did not do what it was asked",
+    "the scheduler refused or failed a request",
     "fix what it names; sluice render prints what is sent to it",
   ),
   DIRECTORY_NOT_SHARED: run(

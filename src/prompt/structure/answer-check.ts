@@ -101,7 +101,7 @@ class Check {
     const length = [...value].length;
     if (length < minLength || length > maxLength) {
       const bound = length < minLength ? `at least ${minLength}` : `at most ${maxLength}`;
-      this.problems.push(`${place(pointer)} has ${length} characters, ${bound} are asked for`);
+      this.problems.push(`${place(pointer)} must have ${bound} characters, not ${length}`);
     }
     if (pattern !== undefined && !pattern.compiled.test(value)) {
       const shown = clipped(JSON.stringify(value));
@@ -130,7 +130,7 @@ class Check {
     const { first, rest, minItems, maxItems = Infinity, uniqueItems } = shape;
     if (value.length < minItems || value.length > maxItems) {
       const bound = value.length < minItems ? `at least ${minItems}` : `at most ${maxItems}`;
-      this.problems.push(`${place(pointer)} has ${value.length} elements, ${bound} are asked for`);
+      this.problems.push(`${place(pointer)} must have ${bound} elements, not ${value.length}`);
     }
     if (uniqueItems && new Set(value.map(canonicalJson)).size < value.length) {
       this.problems.push(`${place(pointer)} has an element twice`);
