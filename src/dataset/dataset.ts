@@ -28,7 +28,7 @@ import type {
   Awaitable,
   BatchClass,
   BatchCode,
-  IterBatchesOptions as BatchesForm,
+  BatchesForm,
   BatchFormat,
   BatchOptions,
   CodeOptions,

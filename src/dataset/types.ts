@@ -109,7 +109,7 @@ export interface FunctionOptions {
 }
 
 /** How `iterBatches` forms batches. */
-export interface IterBatchesOptions {
+export interface BatchesForm {
   /** Rows of each batch except the last; default 256. */
   batchSize?: number;
   /** `columns` passes lists by column; default `rows`. */
