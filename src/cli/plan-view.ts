@@ -1,4 +1,5 @@
 import type { InferenceRequest } from "../foundation/inference.ts";
+import { clipped } from "../foundation/suggest.ts";
 import { spacedJson } from "../prompt/value-text.ts";
 import type { Spending } from "../run/bill/costs.ts";
 import type { Interval } from "../run/bill/interval.ts";
@@ -129,7 +130,7 @@ function requestLines(request: ShownRow["requests"][number]): string[] {
 
 function textLines(role: string, text: string): string[] {
   const hidden = text.length - maxShownCharacters;
-  const cut = hidden > 0 ? `${text.slice(0, maxShownCharacters)}…` : text;
+  const cut = clipped(text, maxShownCharacters);
   const rest = hidden > 0 ? [`       (${counted(hidden, "more character")})`] : [];
   return [`     [${role}]`, ...cut.split("\n").map((line) => `       ${line}`), ...rest];
 }

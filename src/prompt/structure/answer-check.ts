@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import type { Slot, SpanOffsets } from "../../foundation/inference.ts";
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { locateSpan, trimSpan, wholePattern, wordsOf } from "../../foundation/spans.ts";
-import { clipped, kindOf, spacedJson } from "../value-text.ts";
+import { clipped } from "../../foundation/suggest.ts";
+import { kindOf, spacedJson } from "../value-text.ts";
 import { fitsNumber } from "./number-grammar.ts";
 import type {
   AlternativesShape,
