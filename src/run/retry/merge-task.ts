@@ -5,8 +5,7 @@ import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../directory/lines.ts";
 import { readJson } from "../directory/records.ts";
-import { writeWhole } from "../output/encoded-file.ts";
-import { HashedFile } from "../output/hashed-file.ts";
+import { HashedFile, writeWhole } from "../output/hashed-file.ts";
 import type { FileRecord, Task } from "../plan/plan.ts";
 
 /** One task of the run before a retry, and the retry's work on it. */
