@@ -31,7 +31,7 @@ async function cancel(run: string, options: { wait: boolean }, io: CliIo): Promi
     });
     const words = {
       idle: "nobody is working on this run: there is nothing to cancel",
-      asked: "asked; sluice status says when it has stopped",
+      asked: "requested; sluice status says when it has stopped",
       ended: "stopped: what is done is kept, and the same command continues it",
       pending: "it has not stopped yet; sluice status says when it has",
     };

@@ -156,7 +156,7 @@ async function adviceFor(
   });
   if (!describeEngine(job.model).isShared) return advice;
   const note =
-    "the model is a server, measured as it is: a worker here means that server once more";
+    "the model is a server, measured as it is: each further worker needs another such server";
   return { ...advice, warnings: [...advice.warnings, note] };
 }
 
@@ -176,7 +176,7 @@ async function preview(
   progress: Progress,
 ): Promise<void> {
   if (job.input.some(({ path }) => path === "-")) {
-    throw new SluiceError("USAGE", "plan would have to keep what standard input gives", {
+    throw new SluiceError("USAGE", "plan cannot keep what it reads from standard input", {
       hint: "name a file as input, or freeze the plan with --write",
     });
   }
