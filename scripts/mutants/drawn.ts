@@ -118,7 +118,9 @@ function siteOf(node: SyntaxNode, text: string, parent: SyntaxNode | undefined):
       const operator = node.operator as string;
       const replacement = swapped[operator];
       const sides = [part("left"), part("right")];
-      const isText = sides.some(({ type, value }) => type === "TemplateLiteral" || typeof value === "string");
+      const isText = sides.some(
+        ({ type, value }) => type === "TemplateLiteral" || typeof value === "string",
+      );
       if (replacement === undefined || (operator === "+" && isText)) return undefined;
       const at = text.indexOf(operator, part("left").end);
       return { start: at, end: at + operator.length, replacement };
@@ -154,6 +156,7 @@ function literalSite(
   parent: SyntaxNode | undefined,
 ): Site | undefined {
   if (typeof value === "boolean") return { start, end, replacement: String(!value) };
-  if (typeof value !== "number" || value > 2 || parent?.type === "UnaryExpression") return undefined;
+  if (typeof value !== "number" || value > 2 || parent?.type === "UnaryExpression")
+    return undefined;
   return { start, end, replacement: String(value + 1) };
 }

@@ -110,7 +110,8 @@ function nextSteps(run: RunStatus): string[] {
   if (openTasks === "") {
     if (run.sealedAt === null) return [`  every task is done: sluice seal ${location}`];
     const steps = rows.failed === 0 ? [] : retrySteps(Object.keys(run.errors), location);
-    if (run.cut && run.cutRetry) steps.push([run.cutRetry, "processes rows with cut answers again"]);
+    if (run.cut && run.cutRetry)
+      steps.push([run.cutRetry, "processes rows with cut answers again"]);
     return steps.map(([command, what]) => `  ${command}  ${what}`);
   }
   const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to continue";

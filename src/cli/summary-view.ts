@@ -179,7 +179,10 @@ export function retrySteps(codes: readonly string[], run: string): [string, stri
     steps.push([`sluice retry ${run}`, `processes them again${when}`]);
   }
   if (others.length < codes.length) {
-    steps.push([`sluice retry ${run} --reread`, "processes them again, once the input is corrected"]);
+    steps.push([
+      `sluice retry ${run} --reread`,
+      "processes them again, once the input is corrected",
+    ]);
   }
   return steps;
 }

@@ -1,6 +1,6 @@
-import type { Environment } from "../foundation/subprocess.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
+import type { Environment } from "../foundation/subprocess.ts";
 import { runCommand, type Spawn } from "../foundation/subprocess.ts";
 
 /** A GPU of this machine. */

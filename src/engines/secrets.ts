@@ -1,6 +1,6 @@
-import type { Environment } from "../foundation/subprocess.ts";
 import { SluiceError, withTexts } from "../foundation/errors.ts";
 import { secretName, shownText } from "../foundation/shown-path.ts";
+import type { Environment } from "../foundation/subprocess.ts";
 
 /** Shorter values are not secrets, and would be found in the middle of words. */
 const minSecretCharacters = 8;

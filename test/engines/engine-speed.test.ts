@@ -7,8 +7,8 @@ import type { Engine } from "../../src/engines/engine.ts";
 import {
   fasterEngine,
   lastMeasurement,
-  type SpeedOptions,
   measureEngines,
+  type SpeedOptions,
 } from "../../src/engines/engine-speed.ts";
 import type { ModelOptions } from "../../src/engines/model-options.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";

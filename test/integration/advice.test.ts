@@ -57,7 +57,8 @@ const elsewhere: Record<string, string> = {
   "sluice run would stop: …": "the hint of what would stop it follows",
   "move it, or name another --output: only what sluice shard wrote is replaced":
     "names what the folder is not",
-  "requested; sluice status says when it has stopped": "nothing is promised of the command but a look",
+  "requested; sluice status says when it has stopped":
+    "nothing is promised of the command but a look",
   "it has not stopped yet; sluice status says when it has": "likewise",
   "a store without conditional writes needs one coordinator: sluice run":
     "test/integration/s3-run.test.ts runs it",

@@ -34,7 +34,9 @@ describe("bugs that a seed draws", () => {
     expect(new Set(drawn.map(({ file }) => file)).size).toBe(60);
     const broken = drawn.filter(({ file, start, end, replacement }) => {
       const { text } = sourceFile(file);
-      return parseSync(file, text.slice(0, start) + replacement + text.slice(end)).errors.length > 0;
+      return (
+        parseSync(file, text.slice(0, start) + replacement + text.slice(end)).errors.length > 0
+      );
     });
     expect(broken).toEqual([]);
   });

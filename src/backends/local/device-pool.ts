@@ -1,4 +1,3 @@
-import type { Environment } from "../../foundation/subprocess.ts";
 import {
   assignedEnvironment,
   type Device,
@@ -10,6 +9,7 @@ import {
 } from "../../engines/devices.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { workerEnvironment } from "./worker-process.ts";

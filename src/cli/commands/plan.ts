@@ -33,10 +33,7 @@ interface PlanFlags {
 export function register(command: Command, io: CliIo, { args }: CommandCall): void {
   declareJobOptions(command, io, args)
     .option("--show <rows>", "rows whose prompts are shown", "2")
-    .option(
-      "--measure [rows]",
-      "process some rows, to estimate tokens, money and time from them",
-    )
+    .option("--measure [rows]", "process some rows, to estimate tokens, money and time from them")
     .option(
       "--advise",
       "measure some rows, and propose the size of tasks and the number of workers …",

@@ -94,4 +94,3 @@ function endOfScalar(text: string, start: number): number {
   if (number) return start + number[0].length;
   return -1 - (text.charAt(start) === "-" ? start + 1 : start);
 }
-

@@ -1,5 +1,5 @@
-import type { Environment } from "../../foundation/subprocess.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 import type { StoreOptions } from "./store-options.ts";
 
 /** The place of an object, or of all objects below a prefix. */

@@ -1,4 +1,3 @@
-import type { Environment } from "../../foundation/subprocess.ts";
 import { stat } from "node:fs/promises";
 import { delimiter } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -7,6 +6,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 import type { BatchLimits } from "../batching/batch-size.ts";
 import { tracingBatches } from "../batching/batch-spans.ts";
 import { type Batched, batched } from "../batching/batched.ts";

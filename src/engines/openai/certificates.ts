@@ -1,7 +1,7 @@
-import type { Environment } from "../../foundation/subprocess.ts";
 import { readFileSync } from "node:fs";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 
 /**
  * Trusted certificates beyond Node's own issuers and those of `NODE_EXTRA_CA_CERTS`: the content of

@@ -1,6 +1,6 @@
-import type { Environment } from "../../foundation/subprocess.ts";
 import { BlockList, isIP } from "node:net";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 
 const defaultPorts: Record<string, string> = { "http:": "80", "https:": "443" };
 

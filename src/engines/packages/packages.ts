@@ -10,17 +10,17 @@ import {
   type Hardware,
   hasPackage,
   lockFor,
-  type PackageMachine,
   type NpmEngine,
   type NpmInstall,
   npmModule,
   openvinoLockFor,
   type PackagedEngine,
+  type PackageMachine,
   type PipInstall,
   packagedEngine,
   packagedEngines,
-  pinnedModule,
   packageMachine,
+  pinnedModule,
 } from "./lock.ts";
 import { foldersUpFrom, npmCi } from "./npm.ts";
 import { findPython, pipInstall } from "./python.ts";

@@ -1,5 +1,5 @@
-import type { Environment } from "../../foundation/subprocess.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 import { runCommand } from "../../foundation/subprocess.ts";
 import { firstWorking } from "../find-program.ts";
 import type { Bind } from "./mount-namespace.ts";

@@ -103,7 +103,10 @@ export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
 
 type PreparedCount = Pick<AttemptCounts, "prepared">;
 
-function addPrepared({ prepared: a }: PreparedCount, { prepared: b }: PreparedCount): PreparedCount {
+function addPrepared(
+  { prepared: a }: PreparedCount,
+  { prepared: b }: PreparedCount,
+): PreparedCount {
   if (!a || !b) return a || b ? { prepared: { ...(a ?? b!) } } : {};
   return { prepared: { hits: a.hits + b.hits, misses: a.misses + b.misses } };
 }

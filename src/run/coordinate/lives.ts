@@ -39,7 +39,6 @@ export function isAtWork({ coordinator, workers }: RunLives): boolean {
   return coordinator?.lives === true || workers.some(({ lives }) => lives);
 }
 
-
 export interface LookOptions {
   processes: Processes;
   clock: Clock;

@@ -288,7 +288,10 @@ export function providerBatchPath({ task, number }: NumberedBatch, of: RunGenera
 }
 
 /** The one record of the provider's id of a batch. */
-export function providerBatchIdPath({ task, number, key }: NumberedBatch, of: RunGeneration): string {
+export function providerBatchIdPath(
+  { task, number, key }: NumberedBatch,
+  of: RunGeneration,
+): string {
   return `${taskBatchesPrefix(task, of)}${number}.${key}.json`;
 }
 

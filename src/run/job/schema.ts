@@ -531,8 +531,10 @@ export const jobSchema = plainJob
       // A job that was read already has the inputs of its datasets.
       const isOwn = input.length === 0 || isDeepStrictEqual(input, inputsOf(dataset));
       if (!isOwn) refuse("input", "dataset says what is read: give one of them");
-      if (prompt !== undefined) refuse("prompt", "dataset has prompts of its own: give one of them");
-      if (prompts !== undefined) refuse("prompts", "dataset has prompts of its own: give one of them");
+      if (prompt !== undefined)
+        refuse("prompt", "dataset has prompts of its own: give one of them");
+      if (prompts !== undefined)
+        refuse("prompts", "dataset has prompts of its own: give one of them");
       return;
     }
     const batches = input.filter(({ format }) => format === "openai-batch");

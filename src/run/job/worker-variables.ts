@@ -1,5 +1,5 @@
-import type { Environment } from "../../foundation/subprocess.ts";
 import { looksSecret } from "../../engines/secrets.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 
 const reference = /\$(\$?)\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
 

@@ -8,7 +8,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
 import { indexesIn } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type RunGeneration, partWidth, planPathOf, tasksPathOf } from "../directory/layout.ts";
+import { partWidth, planPathOf, type RunGeneration, tasksPathOf } from "../directory/layout.ts";
 import { linesOf } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";

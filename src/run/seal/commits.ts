@@ -48,11 +48,19 @@ export interface StoredCommit {
 }
 
 /** Reads a commit and checks it against its name. */
-export async function readCommit(storage: Storage, of: RunGeneration, task: number): Promise<Commit> {
+export async function readCommit(
+  storage: Storage,
+  of: RunGeneration,
+  task: number,
+): Promise<Commit> {
   return (await readStored(storage, of, task)).commit;
 }
 
-async function readStored(storage: Storage, of: RunGeneration, task: number): Promise<StoredCommit> {
+async function readStored(
+  storage: Storage,
+  of: RunGeneration,
+  task: number,
+): Promise<StoredCommit> {
   const path = commitPath(task, of);
   let bytes: Uint8Array = Buffer.alloc(0);
   const read = async (file: string) => {

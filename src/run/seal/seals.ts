@@ -3,8 +3,8 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { PaidAnswers } from "../bill/costs.ts";
 import {
-  type RunGeneration,
   planPath,
+  type RunGeneration,
   sealPath,
   sealsPrefix,
   successPath,

@@ -9,13 +9,13 @@ import type { Bill } from "../bill/bill.ts";
 import { noPaidAnswers, usdOf } from "../bill/costs.ts";
 import {
   deadLetterPrefix,
-  type RunGeneration,
   manifestPathOf,
   manifestsPrefix,
   partPath,
   partPrefix,
   planPath,
   planPathOf,
+  type RunGeneration,
   sealPath,
   successPath,
   writtenManifestPath,

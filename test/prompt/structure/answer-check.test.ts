@@ -27,7 +27,12 @@ describe("an answer that is wrong", () => {
       "[null]",
       "must have at least 2 elements, not 1",
     ],
-    ["too many elements", list({ type: "null" }, { maxItems: 1 }), "[null,null]", "at most 1 elements"],
+    [
+      "too many elements",
+      list({ type: "null" }, { maxItems: 1 }),
+      "[null,null]",
+      "at most 1 elements",
+    ],
     [
       "elements twice",
       list({ type: "integer" }, { uniqueItems: true }),

@@ -11,8 +11,8 @@ import { silentLogger } from "../../../src/foundation/logger.ts";
 import type { PromptSet } from "../../../src/prompt/prompt-set.ts";
 import type { RowRequest } from "../../../src/prompt/row-request.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { PreparedPrompts } from "../../../src/run/prepared/prepared-prompts.ts";
 import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
+import { PreparedPrompts } from "../../../src/run/prepared/prepared-prompts.ts";
 import { jobOf, pathsOf, plannedRun } from "../run-fixture.ts";
 import { responseOf } from "../scripted-engine.ts";
 
