@@ -25,7 +25,7 @@ import { sealRetry } from "./seal-retry.ts";
 
 export interface RunRetryOptions extends CallOptions {
   where: RetryWhere;
-  /** Reads the rows again: from the input, or from a file of corrected rows, by its absolute path. */
+  /** Reads the rows again: from the input, or from a file of corrected rows (an absolute path). */
   reread?: RetryRequest["reread"];
   /** Makes the present job from the last one. */
   change(stored: JobSpec): Promise<JobSpec>;
