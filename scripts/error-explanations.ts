@@ -175,7 +175,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   ENDPOINT_DOWN:
     "Refused connections and 429 replies pause the endpoint and cost no row a try. It stayed so for longer than `model.maxEndpointDownMs`, or it never answered within `model.firstAnswerMs`. The run can be continued.",
   ENDPOINT_UNUSABLE:
-    "The account has no quota or credit left (402, or a 429 that says so), the server's certificate is not trusted, nobody knows its host name, or a proxy refuses. Asking again by itself would change nothing. The run can be continued once it is mended.",
+    "The account has no quota or credit left (402, or a 429 that says so), the server's certificate is not trusted, nobody knows its host name, or a proxy refuses. Asking again by itself would change nothing. The run can be continued once it is fixed.",
   ENDPOINT_PATH_UNKNOWN:
     "The server is there and answered 404 for the path itself: `model.baseUrl` usually lacks or doubles its `/v1`.",
   AUTHENTICATION_FAILED:
@@ -206,7 +206,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "The hub answered 401 or 403: the model needs a licence that was not accepted, or a token.",
   ROW_FAILED: "With `onRowError: fail` the first row that fails for good ends the run.",
   TOO_MANY_FAILED_ROWS:
-    "The count or share that `maxFailedRows` allows was exceeded. Finished tasks stay committed, and the run can be continued after the cause is mended.",
+    "The count or share that `maxFailedRows` allows was exceeded. Finished tasks stay committed, and the run can be continued after the cause is fixed.",
   TASK_FAILED: "The worker of a task died or failed in each of its `tasks.maxRetries` extra tries.",
   RUN_OPEN:
     "The command needs a finished run: every task committed, or the run sealed. The message says which tasks are open, as `sluice worker DIR --tasks` takes them.",

@@ -102,9 +102,9 @@ const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   engineUnavailable: "the model or its server is not available",
   bug: "a fault of Sluice",
   storage: "the storage failed, is full, unsuitable or damaged",
-  resumable: "not finished; the same command goes on",
-  interrupted: "stopped by Ctrl-C; the same command goes on",
-  terminated: "stopped by SIGTERM; the same command goes on",
+  resumable: "not finished; the same command continues",
+  interrupted: "stopped by Ctrl-C; the same command continues",
+  terminated: "stopped by SIGTERM; the same command continues",
 };
 
 const sections: readonly [title: string, from: ErrorCode][] = [

@@ -24,7 +24,7 @@ export {
 export { type PlanOptions, plan, type RunOptions, run } from "./api/run.ts";
 export { type FoundRun, runs } from "./api/runs.ts";
 export type { StoreOptions } from "./data/s3/store-options.ts";
-export { Dataset } from "./dataset/dataset.ts";
+export { Dataset, type IterBatchesOptions } from "./dataset/dataset.ts";
 export type {
   DatasetColumn,
   DatasetRun,
@@ -49,7 +49,6 @@ export type {
   Columns,
   ColumnValues,
   FunctionOptions,
-  IterBatchesOptions,
   UntypedRow,
 } from "./dataset/types.ts";
 export type { StageState } from "./engines/engine.ts";

@@ -403,10 +403,10 @@ export const runMutations: readonly Mutation[] = [
   },
   {
     what: "of tasks behind the first, changed rows that failed are refused",
-    file: "src/run/retry/mended-rows.ts",
+    file: "src/run/retry/corrected-rows.ts",
     text: "!failed.has(task.firstRow + row)",
     replacement: "!failed.has(row)",
-    tests: ["test/run/retry/mended-rows.test.ts"],
+    tests: ["test/run/retry/corrected-rows.test.ts"],
   },
   {
     what: "an id of many digits is rounded",

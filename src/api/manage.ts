@@ -118,7 +118,7 @@ export interface CancelOptions extends PlaceOptions {
  *   batches of the run, and `SCHEDULER_MISSING` if workers of a
  *   scheduler may still start because its client is not here.
  * @example
- * if ((await cancel("out")) === "ended") console.log("stopped; resume goes on with it");
+ * if ((await cancel("out")) === "ended") console.log("stopped; resume continues it");
  */
 export async function cancel(output: string, options: CancelOptions = {}): Promise<CancelEnd> {
   const { waitMs = 15_000, signal } = options;

@@ -221,7 +221,7 @@ export interface PlanOptions
  * @throws SluiceError for whatever would prevent the job's start.
  * @example
  * const { rows, tasks, shown } = await plan("job.yaml");
- * console.log(rows, "rows in", tasks, "tasks; the first is asked", shown[0]?.requests);
+ * console.log(rows, "rows in", tasks, "tasks; the first sends", shown[0]?.requests);
  */
 export async function plan(job: JobInput | string, options: PlanOptions = {}): Promise<RunPreview> {
   const { shownRows = 2, logger = silentLogger, onEvent } = options;

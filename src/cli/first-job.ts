@@ -18,7 +18,7 @@ model:
   engine: llama
   name: smollm2-135m-instruct
 
-# What is asked of each row: a Jinja template over its fields. Several prompts: \`prompts\`.
+# The prompt of each row: a Jinja template over its fields. Several prompts: \`prompts\`.
 prompt: |
   Review: {{ text }}
   Is this review positive or negative? Answer with one word.

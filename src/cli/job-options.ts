@@ -27,7 +27,7 @@ type JobPlace = Pick<CliIo, "environment" | "workingDirectory">;
 
 /** The flags that the help lists one by one: those of usual keys, and those beside all keys. */
 const listedFlags: readonly [flags: string, description: string, isRepeatable?: true][] = [
-  ["--input <path>", "what to read: a file or a glob, here or far away, or - for stdin", true],
+  ["--input <path>", "file or glob to read, local or remote, or - for stdin", true],
   ["--input-list <path>", "a list of files to read, one path a line", true],
   ["--model <name>", "fake, openai:NAME, or a catalog name or path of a GGUF model"],
   ["--base-url <url>", "address of the server, for --model openai:NAME"],
@@ -166,7 +166,7 @@ async function assertNoOtherFile(file: string, command: Command, io: JobPlace): 
   const found = await stat(resolve(io.workingDirectory, file)).catch(() => undefined);
   if (!found?.isDirectory()) return;
   throw new SluiceError("USAGE", `${file} is a folder, not a job file`, {
-    hint: `if it holds a run, sluice resume ${file} goes on with it`,
+    hint: `if it holds a run, sluice resume ${file} continues it`,
   });
 }
 

@@ -1,4 +1,5 @@
 import type { InferenceRequest } from "../foundation/inference.ts";
+import { clipped } from "../foundation/suggest.ts";
 import { spacedJson } from "../prompt/value-text.ts";
 import type { Spending } from "../run/bill/costs.ts";
 import type { Interval } from "../run/bill/interval.ts";
@@ -15,12 +16,12 @@ const maxShownRequests = 5;
 export function previewLines(preview: RunPreview): string[] {
   const { input, tasks, rows, requests, sampledRows } = preview;
   const size = `${counted(input.files, "file")}, ${sized(input.bytes)}`;
-  const asked = rows === input.rows ? counted(rows, "row") : `${grouped(rows)} of them`;
+  const planned = rows === input.rows ? "all rows" : counted(rows, "row");
   const most = input.largestTaskRows ?? input.rowsPerTask;
   const cut = `${counted(tasks, "task")} of up to ${counted(most, "row")}`;
   const lines = [
     `input     ${size}, ${counted(input.rows, "row")}`,
-    `asked     ${asked} in ${cut}`,
+    `process   ${planned} in ${cut}`,
     requests.planned === null
       ? `requests  ${about(requests, grouped)}: lists decide how many, see below`
       : `requests  ${grouped(requests.planned)}`,
@@ -70,7 +71,7 @@ function costLines({ tokens, usd, seconds, basis, measuredRows, sampledRows }: R
 
 /** The limit of the answers, and so of the estimate of their tokens. */
 function limitLines({ limitedBy, defaultLimit }: RunPreview["tokens"]): string[] {
-  const measure = "--measure asks some rows and says more";
+  const measure = "--measure processes some rows and tells more";
   const tokens = `${grouped(defaultLimit)} tokens for each request`;
   const lines = {
     job: [`out: maxNewTokens for each request; ${measure}`],
@@ -102,7 +103,7 @@ function spentLine({ tokens, usd, minutes }: Spending): string {
 function rowLines({ index, file, line, requests, error }: ShownRow): string[] {
   const lines = [`── row ${index} (${file}:${line})`];
   if (error !== null) return [...lines, `   fails: ${error}`];
-  if (requests.length === 0) lines.push("   asks nothing: its lists are empty");
+  if (requests.length === 0) lines.push("   sends nothing: its lists are empty");
   for (const request of requests.slice(0, maxShownRequests)) lines.push(...requestLines(request));
   const hidden = requests.length - maxShownRequests;
   if (hidden > 0) lines.push(`   and ${counted(hidden, "more request")}`);
@@ -129,7 +130,7 @@ function requestLines(request: ShownRow["requests"][number]): string[] {
 
 function textLines(role: string, text: string): string[] {
   const hidden = text.length - maxShownCharacters;
-  const cut = hidden > 0 ? `${text.slice(0, maxShownCharacters)}…` : text;
+  const cut = clipped(text, maxShownCharacters);
   const rest = hidden > 0 ? [`       (${counted(hidden, "more character")})`] : [];
   return [`     [${role}]`, ...cut.split("\n").map((line) => `       ${line}`), ...rest];
 }

@@ -1,4 +1,3 @@
-import { sha256Stream } from "../foundation/hashing.ts";
 import { sortableId } from "../foundation/ids.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { planPath, stdinPrefix } from "../run/directory/layout.ts";
@@ -6,6 +5,7 @@ import { locateRun } from "../run/directory/locate.ts";
 import { readJson } from "../run/directory/records.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import type { JobSpec } from "../run/job/schema.ts";
+import { HashedFile, writeWhole } from "../run/output/hashed-file.ts";
 import { assertFree } from "../run/plan/open-run.ts";
 import type { Plan } from "../run/plan/plan.ts";
 import type { CliIo } from "./io.ts";
@@ -51,20 +51,11 @@ async function spoolStdin(
     await assertFree(storage, openStorage(location.outside), location);
   }
   const draft = `${stdinPrefix}${sortableId(clock, random)}.pending`;
-  const digest = sha256Stream();
-  const writer = await storage.writer(draft);
-  try {
-    for await (const chunk of io.stdin as AsyncIterable<Buffer>) {
-      digest.update(chunk);
-      await writer.write(chunk);
-    }
-    await writer.close();
-  } catch (error) {
-    await writer.abort();
-    throw error;
-  }
+  const { sha256 } = await writeWhole(await HashedFile.open(storage, draft), async (file) => {
+    for await (const chunk of io.stdin as AsyncIterable<Buffer>) await file.write(chunk);
+  });
   const { format = "jsonl" } = job.input.find(({ path }) => path === "-")!;
-  const path = `${stdinPrefix}${digest.digest("hex").slice(0, 16)}.${format}`;
+  const path = `${stdinPrefix}${sha256.slice(0, 16)}.${format}`;
   await storage.publish(draft, path);
   await storage.remove(draft);
   return {

@@ -100,25 +100,26 @@ function nextSteps(run: RunStatus): string[] {
   const { state, openTasks, rows, location, tasks, openRetry } = run;
   if (state === "running") return [];
   if (run.needsProgram) {
-    return run.sealedAt === null ? ["  to go on: run the program that began it again"] : [];
+    return run.sealedAt === null ? ["  to continue: run the program that began it again"] : [];
   }
   if (openRetry) {
     return [
-      `  to go on: sluice resume ${location}; to drop it: sluice retry ${location} --abandon`,
+      `  to continue: sluice resume ${location}; to drop it: sluice retry ${location} --abandon`,
     ];
   }
   if (openTasks === "") {
     if (run.sealedAt === null) return [`  every task is done: sluice seal ${location}`];
     const steps = rows.failed === 0 ? [] : retrySteps(Object.keys(run.errors), location);
-    if (run.cut && run.cutRetry) steps.push([run.cutRetry, "asks rows with cut answers again"]);
+    if (run.cut && run.cutRetry)
+      steps.push([run.cutRetry, "processes rows with cut answers again"]);
     return steps.map(([command, what]) => `  ${command}  ${what}`);
   }
-  const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to go on";
+  const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to continue";
   const command = `sluice worker ${location} --tasks ${openTasks}`;
   const { budget, spent } = run.budget ?? {};
   const limits = Object.entries({ ...budget }) as [keyof Spending, number][];
   const isSpent = limits.some(([key, limit]) => (spent?.[key] ?? 0) >= limit);
-  if (isSpent) return [`  to go on: ${resumeCommand(location, { ...budget })}`];
+  if (isSpent) return [`  to continue: ${resumeCommand(location, { ...budget })}`];
   return [`  ${verb}: ${resumeCommand(location)}, or ${command}`];
 }
 

@@ -95,7 +95,7 @@ export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: 
   const width = Math.max(...steps.map(([command]) => command.length));
   lines.push(`  ${summary.sealed ? "results" : "run    "}  ${run}`);
   // Longer than the other labels, which need no such space.
-  if (facts.cutRetry) steps.push([facts.cutRetry, "asks rows with cut answers again"]);
+  if (facts.cutRetry) steps.push([facts.cutRetry, "processes rows with cut answers again"]);
   for (const [at, [command, what]] of steps.entries()) {
     const label = at === 0 ? "  next     " : "           ";
     const text = `${label}${command.padEnd(width)}`;
@@ -141,10 +141,10 @@ function nextSteps(
 ): [string, string][] {
   if (!sealed) {
     const isPassing = errorTable[cause?.code as ErrorCode]?.exitCode === exitCodes.resumable;
-    const what = isPassing ? "goes on with it" : "goes on, once the cause is mended";
+    const what = isPassing ? "continues it" : "continues, once the cause is fixed";
     if (isAdvised) return [];
     if (cause?.code !== "BUDGET_SPENT") return [[`sluice resume ${run}`, what]];
-    return [[resumeCommand(run, budget), "goes on with twice the budget"]];
+    return [[resumeCommand(run, budget), "continues with twice the budget"]];
   }
   if (rows.failed === 0) return [[`sluice results ${run}`, "prints the answers"]];
   return [
@@ -153,7 +153,7 @@ function nextSteps(
   ];
 }
 
-/** Faults of a row itself, to be mended in the input. */
+/** Faults of a row itself, to be corrected in the input. */
 const rowFaults: ReadonlySet<string> = new Set<ErrorCode>([
   ...(["JSON_INVALID", "CSV_INVALID", "ROW_SCHEMA", "ROW_NOT_OBJECT", "UTF8_INVALID"] as const),
   ...(["NUL_BYTE", "ID_INVALID", "VARIABLE_MISSING", "FIELD_TYPE", "COLUMN_INVALID"] as const),
@@ -169,17 +169,20 @@ export function resumeCommand(run: string, spentBudget: Readonly<Record<string, 
   ].join(" ");
 }
 
-/** Commands that send failed rows again: faults of a row must be mended first. */
+/** Commands that send failed rows again: faults of a row must be corrected first. */
 export function retrySteps(codes: readonly string[], run: string): [string, string][] {
   const isPassing = (code: string) => errorTable[code as ErrorCode]?.retryable === true;
   const others = codes.filter((code) => !rowFaults.has(code));
   const steps: [string, string][] = [];
   if (others.length > 0) {
-    const when = others.every(isPassing) ? "" : ", once the cause is mended";
-    steps.push([`sluice retry ${run}`, `asks them again${when}`]);
+    const when = others.every(isPassing) ? "" : ", once the cause is fixed";
+    steps.push([`sluice retry ${run}`, `processes them again${when}`]);
   }
   if (others.length < codes.length) {
-    steps.push([`sluice retry ${run} --reread`, "asks them again, once the input is mended"]);
+    steps.push([
+      `sluice retry ${run} --reread`,
+      "processes them again, once the input is corrected",
+    ]);
   }
   return steps;
 }

@@ -9,7 +9,7 @@ import type { FileForm } from "./row.ts";
 import type { RandomReader } from "./storage/storage.ts";
 
 /** A compression of whole files, recognized by the file's ending. */
-export interface Compression {
+export interface CompressedFormat {
   readonly name: string;
   readonly ending: string;
   create(): Transform & { bytesWritten: number };
@@ -17,7 +17,7 @@ export interface Compression {
   readonly rest: "handled" | "another" | "damage";
 }
 
-const compressions: readonly Compression[] = [
+const compressions: readonly CompressedFormat[] = [
   { name: "gzip", ending: ".gz", create: () => zlib.createGunzip(), rest: "handled" },
   // Node's decoder stops after the first frame if the next one is in the same chunk.
   { name: "zstd", ending: ".zst", create: () => zlib.createZstdDecompress(), rest: "another" },
@@ -28,7 +28,7 @@ const compressions: readonly Compression[] = [
 export const compressionEndings: readonly string[] = compressions.map(({ ending }) => ending);
 
 /** The compression of a file, by the last ending of its name; undefined if there is none. */
-export function compressionOf(path: string): Compression | undefined {
+export function compressionOf(path: string): CompressedFormat | undefined {
   const name = fileNameOf(path);
   return compressions.find(({ ending }) => name.endsWith(ending));
 }
@@ -73,7 +73,7 @@ export function fileNameOf(path: string): string {
 export function decompressing(
   reader: RandomReader,
   file: string,
-  compression: Compression,
+  compression: CompressedFormat,
   code: ErrorCode = "INPUT_UNREADABLE",
 ): RandomReader {
   return forwardReader(() => decompressed(reader, file, compression, code));
@@ -82,7 +82,7 @@ export function decompressing(
 async function* decompressed(
   reader: RandomReader,
   file: string,
-  compression: Compression,
+  compression: CompressedFormat,
   code: ErrorCode,
 ): AsyncGenerator<Buffer, undefined> {
   for (let start = 0, hasMore = true; hasMore; ) {
@@ -125,7 +125,7 @@ async function* throughStream(
 
 interface Damage {
   file: string;
-  compression: Compression;
+  compression: CompressedFormat;
   code: ErrorCode;
   /** Bytes of the file that were decompressed. */
   at: number;

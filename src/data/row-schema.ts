@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { asSluiceError, locatedError, SluiceError } from "../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
+import { shown } from "../foundation/suggest.ts";
 import { withinPatternTime } from "../foundation/time-limit.ts";
 import type { InputRow } from "./row.ts";
 
@@ -43,14 +44,6 @@ function valueAt(value: Json, path: readonly PropertyKey[]): Json | undefined {
     found = (found as Record<PropertyKey, unknown>)[key];
   }
   return found as Json;
-}
-
-/** Longest text of a value that a message shows. */
-const maxShownChars = 60;
-
-function shown(value: Json): string {
-  const text = JSON.stringify(value);
-  return text.length > maxShownChars ? `${text.slice(0, maxShownChars)}…` : text;
 }
 
 function told(issue: z.core.$ZodIssue): string {

@@ -1,7 +1,7 @@
 import type { Storage } from "../data/storage/storage.ts";
 import { digestOf } from "../foundation/hashing.ts";
-import { limits } from "../foundation/limits.ts";
 import { seededRandom } from "../foundation/random.ts";
+import { HashedFile, writeWhole } from "../run/output/hashed-file.ts";
 import { drawSample } from "../run/plan/scan-input.ts";
 import type { Barrier } from "./segment.ts";
 import { shuffled } from "./shuffle.ts";
@@ -57,21 +57,9 @@ export async function storedLines(
   const path = `${name}.jsonl`;
   const address = `${storage.location}/${path}`;
   if (await storage.stat(path)) return address;
-  const writer = await storage.writer(path);
-  try {
-    let text = "";
-    for await (const line of lines) {
-      text += `${line}\n`;
-      if (text.length < limits.readChunkBytes) continue;
-      await writer.write(Buffer.from(text));
-      text = "";
-    }
-    if (text !== "") await writer.write(Buffer.from(text));
-    await writer.close();
-  } catch (error) {
-    await writer.abort();
-    throw error;
-  }
+  await writeWhole(await HashedFile.open(storage, path), async (file) => {
+    for await (const line of lines) await file.add(line);
+  });
   return address;
 }
 

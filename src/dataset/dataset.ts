@@ -28,7 +28,7 @@ import type {
   Awaitable,
   BatchClass,
   BatchCode,
-  IterBatchesOptions as BatchesForm,
+  BatchesForm,
   BatchFormat,
   BatchOptions,
   CodeOptions,
@@ -209,9 +209,9 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 
   /**
-   * Cuts the rows of a run into this many shards, whose sizes differ by a row at most. If there are
-   * fewer rows, each row is a shard. If a stage has a batch size, the sizes are multiples of it:
-   * they differ by a batch at most, and there may be fewer shards.
+   * Cuts the rows of a run into this many tasks, whose sizes differ by a row at most. If there are
+   * fewer rows, each row is a task. If a stage has a batch size, the sizes are multiples of it:
+   * they differ by a batch at most, and there may be fewer tasks.
    */
   repartition(shards: number): Dataset<Row> {
     return this.#with({ kind: "repartition", shards: whole("repartition", shards, 1) });

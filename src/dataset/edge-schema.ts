@@ -7,7 +7,7 @@ import { jsonSchemaOf } from "../prompt/structure/zod-schema.ts";
 const changing: Readonly<Record<string, string>> = {
   default: "say optional(), and fill it in with map",
   prefault: "say optional(), and fill it in with map",
-  catch: "say what may be there, and mend it with map",
+  catch: "say what may be there, and correct it with map",
   transform: "do it with map",
   pipe: "do it with map",
 };

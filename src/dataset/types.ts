@@ -109,7 +109,7 @@ export interface FunctionOptions {
 }
 
 /** How `iterBatches` forms batches. */
-export interface IterBatchesOptions {
+export interface BatchesForm {
   /** Rows of each batch except the last; default 256. */
   batchSize?: number;
   /** `columns` passes lists by column; default `rows`. */
@@ -121,7 +121,7 @@ export interface IterBatchesOptions {
 /** How `mapBatches` forms batches, and the replicas of its code. */
 export interface BatchOptions extends FunctionOptions {
   /**
-   * Rows of each batch, exactly, except at the end of a shard; shards are planned as multiples of
+   * Rows of each batch, exactly, except at the end of a task; tasks are planned as multiples of
    * it. Default: the waiting rows, up to 256, fewer if rows are large.
    */
   batchSize?: number;

@@ -1,5 +1,6 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
+import type { Environment } from "../foundation/subprocess.ts";
 import { runCommand, type Spawn } from "../foundation/subprocess.ts";
 
 /** A GPU of this machine. */
@@ -21,8 +22,6 @@ export interface DeviceListing {
   /** Why they could not be listed, if the driver's program is there and failed. */
   problem?: string;
 }
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Variables that tell the libraries of CUDA, HIP and Vulkan which devices to show. */
 export const visibilityVariables = Object.freeze([

@@ -1,10 +1,10 @@
-import type { InferenceRequest, TooLongPolicy } from "../foundation/inference.ts";
+import type { InferenceRequest } from "../foundation/inference.ts";
 import type { KeptBatch } from "./batch-records.ts";
 import type { Engine, EngineContext } from "./engine.ts";
 import type { DownloadProgress } from "./models/model-context.ts";
 import type { ResolveOptions } from "./models/models.ts";
 import type { LocatedEngine, PackageContext } from "./packages/packages.ts";
-import type { ParameterSupport, Unsupported } from "./parameter-support.ts";
+import type { ParameterSupport } from "./parameter-support.ts";
 
 /** GPUs for a job's model. */
 export interface DeviceOptions {
@@ -55,8 +55,8 @@ export interface EngineDescription<Options> {
   maxNewTokens?: number | null;
   /** The generation parameters that it takes. */
   support(options: Options): ParameterSupport;
-  /** The ways to treat too long prompts that it lacks. Default: it has all. */
-  unsupportedPolicies?(policies: Iterable<TooLongPolicy>): Unsupported[];
+  /** The advice on prompts that are too long, of one that cannot cut them. Default: it can. */
+  cutsNone?: string;
   /** Whether it makes embeddings of texts: requests with `embed`. Default: no. */
   embeds?(options: Options): boolean;
   /** Whether it answers everything by an embedding, and writes no text. Default: no. */

@@ -34,7 +34,7 @@ export interface EngineMeasurement {
   refused: readonly { engine: ComparableEngine; reason: string }[];
 }
 
-export interface MeasureOptions {
+export interface SpeedOptions {
   /** A catalog name or the path of a GGUF file. */
   model: string;
   /** Requests that are sent at once. */
@@ -58,7 +58,7 @@ const answerTokens = 32;
  */
 export async function measureEngines(
   context: EngineContext,
-  options: MeasureOptions,
+  options: SpeedOptions,
   open: (model: ModelOptions, context: EngineContext) => Promise<Engine> = prepared(options),
 ): Promise<EngineMeasurement> {
   const speeds: EngineSpeed[] = [];
@@ -86,7 +86,7 @@ export async function measureEngines(
 }
 
 const prepared =
-  ({ install, signal }: MeasureOptions) =>
+  ({ install, signal }: SpeedOptions) =>
   async (model: ModelOptions, context: EngineContext): Promise<Engine> => {
     await prepareEngine(model, { ...context, signal }, { install });
     return openEngine(model, context);
@@ -95,7 +95,7 @@ const prepared =
 async function speedOf(
   name: ComparableEngine,
   context: EngineContext,
-  { model, requests, signal }: MeasureOptions,
+  { model, requests, signal }: SpeedOptions,
   open: (model: ModelOptions, context: EngineContext) => Promise<Engine>,
 ): Promise<EngineSpeed> {
   const { clock } = context;

@@ -46,7 +46,7 @@ export interface Engine {
     onDelta?: OnDelta,
   ): Promise<InferenceResponse>;
   /**
-   * Called when no more requests follow until one is answered, such as at the end of a shard:
+   * Called when no more requests follow until one is answered, such as at the end of a task:
    * incomplete batches should be computed now. Absent if nothing waits.
    */
   flush?(): void;

@@ -94,7 +94,9 @@ export function unsupportedOptions(
   parameters: SamplingParameters,
   policies: Iterable<TooLongPolicy>,
 ): Unsupported[] {
-  const { support, unsupportedPolicies } = describeEngine(options);
+  const { support, cutsNone: hint } = describeEngine(options);
   const found = unsupportedParameters(support(options), parameters);
-  return [...found, ...(unsupportedPolicies?.(policies) ?? [])];
+  if (hint === undefined) return found;
+  const cutting = [...new Set(policies)].filter((policy) => policy !== "fail");
+  return [...found, ...cutting.map((policy) => ({ option: `onTooLong: ${policy}`, hint }))];
 }

@@ -1,9 +1,8 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
+import type { Environment } from "../foundation/subprocess.ts";
 import { assignedDevices, visibilityVariables } from "./devices.ts";
 import type { DeviceOptions } from "./engine-description.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A job's settings for the replicas of a model, each a separate process. */
 export interface ReplicaOptions {
@@ -79,7 +78,7 @@ export function threadsOfReplica(
  *
  * @param cores those of the worker, if known.
  */
-export function replicaNotices(
+function replicaNotices(
   { replicas = 1, threads = 1 }: ReplicaOptions,
   cores: number | undefined,
 ): string[] {
@@ -95,11 +94,6 @@ export function counted(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
 }
 
-/** Longest time of a worker until all replicas are loaded. */
-export function replicaReadyTimeoutMs({ loadTimeoutMs }: { loadTimeoutMs: number }): number {
-  return limits.workerReadyTimeoutMs + loadTimeoutMs;
-}
-
 /** The GPUs of a worker's replicas; undefined if they use none. */
 export function replicaDevices({
   devices,
@@ -108,6 +102,21 @@ export function replicaDevices({
   if (devices === undefined) return undefined;
   return { perWorker: replicas, ...(devices !== "all" && { devices }) };
 }
+
+/** What is known of every engine whose model has replicas. */
+export const withReplicas = {
+  takesRows: true,
+  usesAllCores: true,
+  devices: replicaDevices,
+  notices: replicaNotices,
+  /** Longest time of a worker until all replicas are loaded. */
+  readyTimeoutMs: ({ loadTimeoutMs }: { loadTimeoutMs: number }): number =>
+    limits.workerReadyTimeoutMs + loadTimeoutMs,
+  sharedAmong: <Options extends ReplicaOptions>(options: Options, _: number, cores?: number) => ({
+    ...options,
+    threads: threadsOfReplica(options, cores),
+  }),
+};
 
 /** False if the job names fewer GPUs than replicas. */
 export function hasEnoughDevices({ devices, replicas = 1 }: ReplicaOptions): boolean {

@@ -1,7 +1,6 @@
 import { SluiceError, withTexts } from "../foundation/errors.ts";
 import { secretName, shownText } from "../foundation/shown-path.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
+import type { Environment } from "../foundation/subprocess.ts";
 
 /** Shorter values are not secrets, and would be found in the middle of words. */
 const minSecretCharacters = 8;

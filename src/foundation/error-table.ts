@@ -124,27 +124,27 @@ export const errorTable = Object.freeze({
   // Rows
   JSON_INVALID: row(
     "the line is not valid JSON",
-    "mend the line, then run sluice retry RUN --reread",
+    "correct the line, then run sluice retry RUN --reread",
   ),
   CSV_INVALID: row(
     "the record is not valid CSV",
-    "mend the record, then run sluice retry RUN --reread",
+    "correct the record, then run sluice retry RUN --reread",
   ),
-  ROW_SCHEMA: row("the row does not fit input.schema", "mend the row, or the schema"),
+  ROW_SCHEMA: row("the row does not fit input.schema", "correct the row, or the schema"),
   ROW_NOT_OBJECT: row("the row is not a JSON object", 'wrap the value, as {"text": …}'),
   UTF8_INVALID: row("the line is not valid UTF-8", "name the encoding of the file: input.encoding"),
   NUL_BYTE: row("the line holds a NUL byte", "remove it; the file may be UTF-16 or damaged"),
   LINE_TOO_LONG: row("the line is too long", "raise input.maxLineBytes"),
   ID_INVALID: row(
     "the id of the row is not a text or a number",
-    "mend the row, or name another field in input.id",
+    "correct the row, or name another field in input.id",
   ),
   VARIABLE_MISSING: row(
     "the prompt uses a field that the row lacks",
-    "guard it with `| default(…)` or `is defined`, or mend the row",
+    "guard it with `| default(…)` or `is defined`, or correct the row",
   ),
-  FIELD_TYPE: row("a field has the wrong type for the prompt", "mend the row or the template"),
-  COLUMN_INVALID: row("the model cannot read a column", "mend the row, or name another column"),
+  FIELD_TYPE: row("a field has the wrong type for the prompt", "correct the row or the template"),
+  COLUMN_INVALID: row("the model cannot read a column", "correct the row, or name another column"),
   LANGUAGE_UNKNOWN: row("the model does not know the language", "take one of its own codes"),
   AUDIO_INVALID: row("the recording cannot be read", "give a WAV file of 16-bit PCM"),
   TEMPLATE_FAILED: row("the prompt could not be rendered for this row", "check the template"),
@@ -165,7 +165,7 @@ export const errorTable = Object.freeze({
     "the request lacks a field that it must have",
     "see docs/openai-batch.md for the form of a request",
   ),
-  PARAMETER_INVALID: row("a field of the request has a wrong value", "mend the request"),
+  PARAMETER_INVALID: row("a field of the request has a wrong value", "correct the request"),
   PARAMETER_UNSUPPORTED: row(
     "the request asks for something that is not supported",
     "take the field out; see docs/openai-batch.md for what is read",
@@ -177,7 +177,7 @@ export const errorTable = Object.freeze({
   ),
   FILE_UNREADABLE: row(
     "a file that the row names cannot be read",
-    "mend its path: paths are from the folder of the input",
+    "correct its path: paths are from the folder of the input",
   ),
   FILE_REFUSED: row(
     "rows and lists may not name this file",
@@ -231,7 +231,7 @@ export const errorTable = Object.freeze({
   MODEL_NOT_SERVED: row("the server has no such model", "ask GET /v1/models for their names"),
   FILE_UNKNOWN: row("there is no such file", "ask GET /v1/files for their ids"),
   BATCH_UNKNOWN: row("there is no such batch", "ask GET /v1/batches for their ids"),
-  BATCH_OVER: row("the batch can no longer be cancelled", "nothing is to do"),
+  BATCH_OVER: row("the batch can no longer be cancelled", "there is nothing to do"),
   BATCH_UNFINISHED: row("the batch has no manifest yet", "wait until its status is completed"),
   BATCH_EXPIRED: row("the window of the batch is over", "send the request in another batch"),
   BATCH_CANCELED: row("the batch was cancelled", "send the request in another batch"),
@@ -249,7 +249,7 @@ export const errorTable = Object.freeze({
     "the request took longer than it may",
     "ask for fewer tokens, or raise limits.requestTimeoutMs",
   ),
-  CLIENT_GONE: row("the client has left", "nothing is to do: its requests were stopped"),
+  CLIENT_GONE: row("the client has left", "there is nothing to do: its requests were stopped"),
   SERVER_STOPPING: row("the server is being stopped", "send the request again later", true),
   RESULTS_MISCOUNTED: row(
     "the results of a batch are not one for each row",
@@ -265,7 +265,7 @@ export const errorTable = Object.freeze({
   ),
   COMMAND_INVALID: row(
     "a command is not valid",
-    "mend the line: see docs/fleets.md for its fields",
+    "correct the line: see docs/fleets.md for its fields",
   ),
   PROGRAM_FAILED: row(
     "the program failed",
@@ -323,7 +323,7 @@ export const errorTable = Object.freeze({
   ENDPOINT_UNUSABLE: run(
     engineUnavailable,
     "the endpoint cannot be used as it is",
-    "mend what the message names, then run the same command again",
+    "fix what the message names, then run the same command again",
   ),
   ENDPOINT_PATH_UNKNOWN: run(
     engineUnavailable,
@@ -391,12 +391,12 @@ export const errorTable = Object.freeze({
   PREDICTOR_UNUSABLE: run(
     engineUnavailable,
     "the predictor cannot be used",
-    "mend what the message names, then run the same command again",
+    "fix what the message names, then run the same command again",
   ),
   STAGE_UNUSABLE: run(
     engineUnavailable,
     "a stage of the pipeline cannot be used",
-    "mend what the message names, then run the same program again",
+    "fix what the message names, then run the same program again",
   ),
   MODEL_UNREADABLE: run(engineUnavailable, "the model file cannot be read", "check its path"),
   MODEL_DOWNLOAD_FAILED: run(
@@ -414,18 +414,18 @@ export const errorTable = Object.freeze({
   ROW_FAILED: run(
     exitCodes.failedRows,
     "a row failed and onRowError is fail",
-    "mend the row, or set onRowError: dead-letter",
+    "correct the row, or set onRowError: dead-letter",
   ),
   TOO_MANY_FAILED_ROWS: run(
     exitCodes.failedRows,
     "more rows failed than maxFailedRows allows",
-    "mend what the summary's errors name and run the same command again; what is done is kept",
+    "fix what the summary's errors name and run the same command again; what is done is kept",
   ),
   TASK_FAILED: run(resumable, "a task failed in all its tries", "run the same command again"),
   RUN_OPEN: run(
     resumable,
     "the run is not finished",
-    "sluice status DIR says what it lacks; the same command goes on with it",
+    "sluice status DIR says what it lacks; the same command continues it",
   ),
   SCHEDULER_MISSING: run(
     engineUnavailable,
@@ -434,8 +434,8 @@ export const errorTable = Object.freeze({
   ),
   SCHEDULER_REFUSED: run(
     engineUnavailable,
-    "the scheduler did not do what it was asked",
-    "mend what it names; sluice render prints what is sent to it",
+    "the scheduler refused or failed a request",
+    "fix what it names; sluice render prints what is sent to it",
   ),
   DIRECTORY_NOT_SHARED: run(
     usage,
@@ -460,12 +460,12 @@ export const errorTable = Object.freeze({
   RAY_SETUP_FAILED: run(
     engineUnavailable,
     "nodes of the Ray cluster cannot be set up for workers",
-    "mend what it names, or install sluice-ray in the image of the nodes: see docs/backend-ray.md",
+    "fix what it names, or install sluice-ray in the image of the nodes: see docs/backend-ray.md",
   ),
   RAY_JOB_FAILED: run(
     engineUnavailable,
     "the Ray job of the coordinator ended before it began",
-    "mend what Ray says; the log of the job is in its dashboard",
+    "fix what Ray says; the log of the job is in its dashboard",
   ),
   RAY_BRIDGE_DIED: run(
     resumable,
@@ -493,7 +493,7 @@ export const errorTable = Object.freeze({
     "the budget is spent",
     "raise budget and run the same command again; what is done is kept",
   ),
-  RUN_CANCELED: run(resumable, "the run was canceled", "run the same command again to go on"),
+  RUN_CANCELED: run(resumable, "the run was canceled", "run the same command again to continue"),
   PLAN_TOO_LARGE: run(usage, "the plan is too large", "shorten prompts and globs"),
   PROTOCOL_DIFFERS: run(
     usage,
@@ -510,7 +510,7 @@ export const errorTable = Object.freeze({
 
   // Storage
   NOT_FOUND: run(storage, "the file is not there", "check the path"),
-  STORE_FAILED: run(storage, "the storage failed", "mend it, then run the same command again"),
+  STORE_FAILED: run(storage, "the storage failed", "fix it, then run the same command again"),
   STORE_FULL: run(storage, "the disk is full", "free some space, then run the same command again"),
   STORE_UNSUITABLE: run(
     storage,

@@ -1,4 +1,4 @@
-type Environment = Readonly<Record<string, string | undefined>>;
+import type { Environment } from "./subprocess.ts";
 
 /** Origin of the Hugging Face hub: `HF_ENDPOINT`, or `https://huggingface.co`. */
 export function hubEndpoint(environment: Environment): string {

@@ -202,10 +202,6 @@ export const limits = Object.freeze({
   maxEngineStarts: 3,
   /** Deaths of an engine host in a row without an answer in between. */
   maxEngineDeaths: 16,
-  /** How long an engine host collects deltas before it sends them on. */
-  maxDeltaDelayMs: 10,
-  /** Characters of deltas that it collects at most. */
-  maxHeldDeltaChars: 65_536,
   /** Lines of a host's output that are kept to explain how it died. */
   maxHostOutputLines: 40,
   /** How long to wait for the rest of the output of a host that ended. */
@@ -214,8 +210,6 @@ export const limits = Object.freeze({
   serverLoadTimeoutMs: 1_800_000,
   /** … and the most that a job may set. */
   maxServerLoadTimeoutMs: 86_400_000,
-  /** Time that one health check may take while a server loads. */
-  serverHealthTimeoutMs: 5000,
   /** Time that a managed server has to stop; less than its worker has. */
   serverStopGraceMs: 5000,
   /** How long a run waits for room on a full cluster before it gives up, resumable. */

@@ -71,6 +71,16 @@ function kindOf(host: string): Refused | undefined {
   return privateNetworks().check(bare, type) ? "private" : undefined;
 }
 
+/**
+ * True for a host of the user's own, by its name alone: in a private network, without a domain, or
+ * with one that no public host has.
+ */
+export function isOwnHost(hostname: string): boolean {
+  if (kindOf(hostname) !== undefined) return true;
+  if (isIP(hostname.replace(/^\[|\]$/g, "")) !== 0) return false;
+  return !hostname.includes(".") || /\.(local|internal|lan|svc)$/.test(hostname);
+}
+
 /** True where private networks may be asked at an address: the job says so, or names it itself. */
 export function isPrivateAllowed({ origins, privateNetworks }: Reach, url: URL): boolean {
   return privateNetworks || origins.includes(url.origin);

@@ -6,10 +6,13 @@ import { limits } from "./limits.ts";
 /** `spawn` of `node:child_process`, which starts a child program; a test may pass its own. */
 export type Spawn = typeof spawn;
 
+/** Environment variables of a program. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
 /** Options of `runCommand`. */
 export interface CommandOptions {
   /** The whole environment of the child. */
-  env?: Readonly<Record<string, string | undefined>>;
+  env?: Environment;
   /** Working directory; default: the caller's. */
   cwd?: string;
   /** The child is killed after this long; default: never. */

@@ -44,10 +44,14 @@ export function oneOf(value: unknown, known: readonly string[]): string {
   return `must be one of ${known.join(", ")}, not ${shown(value)}${suggestion}`;
 }
 
+/** The text, or its beginning with `…`. */
+export function clipped(text: string, chars = 80): string {
+  return text.length <= chars ? text : `${text.slice(0, chars)}…`;
+}
+
 /** A value as error messages show it. */
 export function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? "nothing";
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+  return clipped(JSON.stringify(value) ?? "nothing", 60);
 }
 
 /**

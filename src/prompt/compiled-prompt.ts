@@ -6,7 +6,7 @@ import { limits } from "../foundation/limits.ts";
 import { type AnswerForm, compileAnswerForm, jobInvalid } from "./answer-form.ts";
 import { compileExpression, type Expression } from "./expression.ts";
 import { wrongType } from "./field-errors.ts";
-import type { KeepablePrompt, OwnParts } from "./kept-row.ts";
+import type { KeepablePrompt, OwnParts } from "./prepared-row.ts";
 import { compileContent, type PromptContent } from "./prompt-content.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import type { RowOrigin, RowRequest } from "./row-request.ts";

@@ -8,7 +8,7 @@ import type {
 import type { Json, JsonObject } from "../foundation/json.ts";
 import { type AnswerForm, jobInvalid, withComplaint } from "./answer-form.ts";
 import { CompiledPrompt, type PromptToCompile } from "./compiled-prompt.ts";
-import { type RequestKeeper, RowKeeper } from "./kept-row.ts";
+import { type RequestKeeper, RowKeeper } from "./prepared-row.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import type { RowRequest } from "./row-request.ts";
 

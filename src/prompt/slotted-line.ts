@@ -7,9 +7,9 @@ import {
   wholePattern,
   wordsOf,
 } from "../foundation/spans.ts";
+import { clipped } from "../foundation/suggest.ts";
 import { withinPatternTime } from "../foundation/time-limit.ts";
 import { parseLineTemplate } from "./line-template.ts";
-import { clipped } from "./value-text.ts";
 
 /** Characters to examine at most while an answer is split into its slots. */
 const maxCutChars = 16 * 1024 * 1024;

@@ -26,11 +26,6 @@ export function spacedJson(value: WrittenJson): string {
   return `{${entries.join(", ")}}`;
 }
 
-/** The text, or its beginning with `…`. */
-export function clipped(text: string, chars = 80): string {
-  return text.length <= chars ? text : `${text.slice(0, chars)}…`;
-}
-
 /** True for an object with fields; false for null, lists and scalars. */
 export function isObject(value: WrittenJson | undefined): value is WrittenRow {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !isNumber(value);

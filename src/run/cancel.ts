@@ -2,7 +2,7 @@ import { sleep } from "../foundation/clock.ts";
 import { sortableId } from "../foundation/ids.ts";
 import { limits } from "../foundation/limits.ts";
 import { requestCancel } from "./coordinate/coordinator.ts";
-import { lookAtLives, type RunLives } from "./coordinate/lives.ts";
+import { isAtWork, lookAtLives, type RunLives } from "./coordinate/lives.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import type { RunLocation } from "./directory/locate.ts";
 import { runStorage } from "./directory/run-storage.ts";
@@ -71,8 +71,4 @@ export async function workersLeft(
     if (!workers.some(({ lives }) => lives)) return;
     await sleep(clock, lookIntervalMs, signal);
   }
-}
-
-function isAtWork({ coordinator, workers }: RunLives): boolean {
-  return coordinator?.lives === true || workers.some(({ lives }) => lives);
 }

@@ -51,7 +51,7 @@ export interface Cleaning {
   publishedBytes: number;
   /**
    * A process that worked on the run and may do so again, such as one of another host that recorded
-   * no end. Results stay twice then, so that its late writes can be mended.
+   * no end. Results stay twice then, so that its late writes can be repaired.
    */
   mayReturn?: ProcessIdentity;
 }

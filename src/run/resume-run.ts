@@ -40,7 +40,8 @@ export async function resumeRun(
   if (delegated) return await delegated;
   // The input of a sealed run is not read again, so it may be gone.
   const skipsInputCheck = (await readManifest(storage)) !== undefined;
-  if (!skipsInputCheck) assertLoadable(job, "run that program again: it goes on where it stopped");
+  if (!skipsInputCheck)
+    assertLoadable(job, "run that program again: it continues where it stopped");
   return await runJob(job, dependencies, {
     ...options,
     skipsInputCheck,

@@ -1,6 +1,5 @@
+import type { Environment } from "../foundation/subprocess.ts";
 import { endpoints } from "./asked.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** What variables of OpenTelemetry ask of a process. */
 export interface TelemetrySettings {

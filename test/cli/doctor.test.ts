@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Check } from "../../src/cli/doctor-checks.ts";
 import { runCommandLine } from "../../src/cli/program.ts";
-import { hasPackage, lockFor, thisMachine } from "../../src/engines/packages/lock.ts";
+import { hasPackage, lockFor, packageMachine } from "../../src/engines/packages/lock.ts";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { stubIo } from "./io-stub.ts";
 
@@ -12,7 +12,7 @@ const a100 = "NVIDIA A100-SXM4-80GB (81920 MiB)";
 const folder = mkdtempSync(join(tmpdir(), "sluice-doctor-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const vulkan = { ...thisMachine(), hardware: "vulkan" } as const;
+const vulkan = { ...packageMachine(), hardware: "vulkan" } as const;
 
 /** What of a package for Vulkan is looked at. */
 function placeVulkan(home: string): void {

@@ -78,7 +78,7 @@ describe("sluice model", () => {
     expect(await stopping).toMatchObject({
       code: 130,
       stdout: "",
-      stderr: expect.stringContaining("the same command goes on from here"),
+      stderr: expect.stringContaining("the same command continues from here"),
     });
     const { origin } = await serve(sendFile(file));
     setup.environment = { ...setup.environment, HF_ENDPOINT: origin };

@@ -162,7 +162,7 @@ describe("sluice clean and sluice cancel", () => {
   it("say what they did", async () => {
     const run = await sealed();
     const dry = await call(run.folder, "clean", "out", "--dry-run");
-    expect(dry.stdout).toMatch(/^would remove \d+ files: \d+ bytes to be freed; .* stay, under/);
+    expect(dry.stdout).toMatch(/^would remove \d+ files: \d+ bytes to be freed; .* stay under/);
     const { stdout } = await call(run.folder, "clean", "out");
     expect(stdout).toBe(
       dry.stdout.replace("would remove", "removed").replace("to be freed", "freed"),
@@ -185,7 +185,7 @@ describe("sluice plan", () => {
     const { folder } = preparedRun(scratchFolder());
     const { stdout, exitCode } = await call(folder, "plan", ...plain, "--output", "out");
     expect(exitCode).toBeUndefined();
-    expect(stdout).toMatch(/^input +1 file, \d+ bytes, 23 rows\nasked +23 rows in \d+ tasks of/);
+    expect(stdout).toMatch(/^input +1 file, \d+ bytes, 23 rows\nprocess +all rows in \d+ tasks of/);
     expect(stdout).toContain("warning: 3 of 23 sampled rows: VARIABLE_MISSING");
     expect(stdout).toContain("── row 1 (");
     expect(stdout).toContain("[user]\n       Say row 1\n");

@@ -7,8 +7,8 @@ import type { Engine } from "../../src/engines/engine.ts";
 import {
   fasterEngine,
   lastMeasurement,
-  type MeasureOptions,
   measureEngines,
+  type SpeedOptions,
 } from "../../src/engines/engine-speed.ts";
 import type { ModelOptions } from "../../src/engines/model-options.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
@@ -38,7 +38,7 @@ async function setUp(secondsOf: Record<string, number | SluiceError>) {
       close: async () => void closed.push(engine),
     };
   };
-  const options: MeasureOptions = {
+  const options: SpeedOptions = {
     ...{ model: "m", requests: 4, install: false, signal: new AbortController().signal },
   };
   const measured = () => measureEngines(context, options, open);

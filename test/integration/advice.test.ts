@@ -43,7 +43,7 @@ const elsewhere: Record<string, string> = {
   "sluice logs … says why; the same command submits the rest again": "likewise",
   "sluice logs … --share …": "likewise",
   "sluice logs … says more; the same command continues": "test/integration/ray.test.ts does both",
-  "mend what it names; sluice render prints what is sent to it":
+  "fix what it names; sluice render prints what is sent to it":
     "test/integration/slurm.test.ts prints it",
   "sluice results …": "test/integration/terminal.test.ts carries out what a summary names",
   "sluice results … --failed": "likewise",
@@ -57,7 +57,8 @@ const elsewhere: Record<string, string> = {
   "sluice run would stop: …": "the hint of what would stop it follows",
   "move it, or name another --output: only what sluice shard wrote is replaced":
     "names what the folder is not",
-  "asked; sluice status says when it has stopped": "nothing is promised of the command but a look",
+  "requested; sluice status says when it has stopped":
+    "nothing is promised of the command but a look",
   "it has not stopped yet; sluice status says when it has": "likewise",
   "a store without conditional writes needs one coordinator: sluice run":
     "test/integration/s3-run.test.ts runs it",
@@ -182,20 +183,20 @@ describe("advice is carried out and helps", () => {
 
     me.write("rows.jsonl", me.read("rows.jsonl").replace('{"id":4}', '{"id":4,"text":"there"}'));
     const changed = await me.call("retry", "out");
-    const there = "if rows that failed were mended there: sluice retry … --reread";
+    const there = "if failed rows were corrected there: sluice retry … --reread";
     const mended = await me.call(...advised(changed.stderr, there, "retry … --reread"));
     expect(mended.summary.rows).toMatchObject({ answered: 5, failed: 0 });
     await expectRows(me, { total: 5, answered: 5, failed: 0 });
   });
 
-  it("about rows that were appended, and mended at once", async () => {
+  it("about rows that were appended, and corrected at once", async () => {
     const me = withRows();
     me.write("rows.jsonl", `${me.read("rows.jsonl")}{"id":3}\n`);
     await me.call(...run);
     const mended = me.read("rows.jsonl").replace('{"id":3}', '{"id":3,"text":"there"}');
     me.write("rows.jsonl", `${mended}{"id":4,"text":"more"}\n`);
     const early = await me.call(...run, "--extend");
-    const reread = "rows that failed and were mended: sluice retry … --reread";
+    const reread = "failed rows that were corrected: sluice retry … --reread";
     const first = await me.plain(...advised(early.stderr, reread, "retry … --reread"));
     const appended = "… rows were appended to the input: sluice run with --extend processes them";
     expect(advised(first.stderr, appended, "run with --extend")).toContain("--extend");
@@ -214,14 +215,14 @@ describe("advice is carried out and helps", () => {
     const source = "a run is verified once it is sealed: sluice status DIR says how far it is";
     const status = advised(unproven.stderr, source, "status DIR", { DIR: "out" });
     expect((await me.plain(...status)).stdout).toContain("6 in all");
-    const says = "sluice status DIR says what it lacks; the same command goes on with it";
+    const says = "sluice status DIR says what it lacks; the same command continues it";
     expect(advised(errorsPage, says, "status DIR", { DIR: "out" })).toEqual(status);
     const plan = await me.plain("plan", ...run.slice(1), ...slow);
-    advised(plan.stdout + plan.stderr, "… of … tasks done: sluice run goes on with it", "run");
+    advised(plan.stdout + plan.stderr, "… of … tasks done: sluice run continues it", "run");
     const following = startSluice(["results", "out", "--follow"], me.folder);
     while (!following.stderr().includes("goes on") && !following.hasEnded()) await pause(20);
     following.kill("SIGTERM");
-    advised((await following.ended).stderr, "…: sluice resume goes on with it\n", "resume");
+    advised((await following.ended).stderr, "…: sluice resume continues it\n", "resume");
     const seal = await me.plain("seal", "out");
     const open = advised(seal.stderr, "sluice worker … --tasks …", "worker … --tasks …");
     expect(open).toEqual(worker);
@@ -265,7 +266,7 @@ describe("advice is carried out and helps", () => {
     };
     const me = await begun();
     const { stdout } = await me.plain("status", "out");
-    const told = "  to go on: sluice resume …; to drop it: sluice retry … --abandon";
+    const told = "  to continue: sluice resume …; to drop it: sluice retry … --abandon";
     expect((await me.plain(...advised(stdout, told, "retry … --abandon"))).code).toBe(0);
     await expectRows(me, { total: 6, answered: 3, failed: 3 });
 
@@ -325,7 +326,7 @@ describe("advice is carried out and helps", () => {
     const folder = await me.plain("run", "out");
     const resume = advised(
       folder.stderr,
-      "if it holds a run, sluice resume … goes on with it",
+      "if it holds a run, sluice resume … continues it",
       "resume …",
     );
     expect((await me.call(...resume)).summary.rows).toMatchObject({ answered: 3 });
@@ -405,7 +406,7 @@ describe("advice is carried out and helps", () => {
 
   it("about lines and records to be mended", async () => {
     const me = withRows();
-    const lines = "mend the line, then run sluice retry RUN --reread";
+    const lines = "correct the line, then run sluice retry RUN --reread";
     const command = "retry RUN --reread";
     const names = { RUN: "out" };
     me.write("rows.jsonl", `${me.read("rows.jsonl")}{"id":3,\n`);
@@ -414,7 +415,7 @@ describe("advice is carried out and helps", () => {
     expect((await me.call(...advised(errorsPage, lines, command, names))).code).toBe(0);
     await expectRows(me, { total: 4, answered: 4, failed: 0 });
 
-    const records = "mend the record, then run sluice retry RUN --reread";
+    const records = "correct the record, then run sluice retry RUN --reread";
     me.write("rows.csv", "id,text\n1,one\n2,two,three\n");
     await me.call(...run.with(2, "rows.csv"), "--overwrite");
     me.write("rows.csv", 'id,text\n1,one\n2,"two,three"\n');
@@ -422,7 +423,7 @@ describe("advice is carried out and helps", () => {
     await expectRows(me, { total: 2, answered: 2, failed: 0 });
   });
 
-  it("about mended rows in a file of their own", async () => {
+  it("about corrected rows in a file of their own", async () => {
     const me = withRows();
     me.write("rows.jsonl", `{"id":"a"}\n${me.read("rows.jsonl")}{"id":"b"}\n`);
     await me.call(...run);
@@ -470,7 +471,7 @@ describe("advice is carried out and helps", () => {
     expect((await me.call("run", ...input, ...predicting)).code).toBe(1);
     me.write("predict.mjs", failing("row.text.length"));
     const { stdout } = await me.plain("status", "out");
-    expect(stdout).toContain("out  asks them again, once the cause is mended");
+    expect(stdout).toContain("out  processes them again, once the cause is fixed");
     const source =
       "look at the row and at the predictor; once it is fixed, sluice retry processes the row again";
     const retry = advised(errorsPage, source, "retry");

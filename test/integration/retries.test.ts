@@ -81,7 +81,7 @@ describe("after a run", () => {
     expect(stdout).toContain("a retry of 3 rows is begun");
     const [, advised] = /(sluice retry \S+ --abandon)/.exec(stdout)!;
     const dropped = await me.plain(...advised!.split(" ").slice(1));
-    expect(dropped.stdout).toContain("the retry is dropped, with 2 answers of it");
+    expect(dropped.stdout).toContain("the retry is dropped, with its 2 answers");
     const none = await me.plain("retry", "out", "--abandon");
     expect(none.stdout).toContain("nothing to drop");
     await expectRows(me, { total: 5, answered: 2, failed: 3 });

@@ -207,7 +207,7 @@ describe("the counts of a run", () => {
     }
   });
 
-  it("tell of cut answers, with a command that asks them again with more tokens", async () => {
+  it("tell of cut answers, with a command that processes them again with more tokens", async () => {
     const folder = join(root, `run-${folders++}`);
     mkdirSync(folder);
     const needed = [10, 10, 30, 50, 10, 10];

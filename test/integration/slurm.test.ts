@@ -273,7 +273,7 @@ describe("backend slurm", () => {
       const environment = { ...small.environment, PATH: pathWithoutJson(folder) };
       const ended = await runSluice(["run", "job.yaml", ...flags], folder, environment);
       expect(ended, ended.stderr).toMatchObject({ code: 0 });
-      expect(ended.stderr).toContain("slurm takes at most 2 workers at once here: 5 are asked for");
+      expect(ended.stderr).toContain("slurm takes at most 2 workers at once here, not 5");
       const jobs = small.command("scontrol", "--oneliner", "show", "job").trim().split("\n");
       expect(jobs.map((job) => /TresPerNode=(\S+)/.exec(job)?.[1])).toEqual([
         "gres:gpu:2",

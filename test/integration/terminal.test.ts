@@ -108,7 +108,7 @@ describe("sluice resume", () => {
     const ended = execute(process.execPath, ["program.mjs"], { cwd: folder });
     await expect(ended).rejects.toMatchObject({ code: 7 });
     const told = (await runSluice(["status", "out"], folder)).stdout;
-    expect(told).toContain("to go on: run the program that began it again\n");
+    expect(told).toContain("to continue: run the program that began it again\n");
     const { code, stderr } = await runSluice(["resume", "out"], folder);
     expect([code, stderr]).toEqual([64, expect.stringContaining("run that program again")]);
   });

@@ -33,7 +33,8 @@ const namers = /\/(registry|model-options|open|main)\.ts$|^src\/index\.ts$/;
 /** Files that name an implementation and are no namer, each with its reason. */
 const namerExceptions: Record<string, string> = {
   "src/engines/managed/description.ts": "a managed server can do what engine openai can",
-  "src/engines/managed/options.ts": "a managed server is asked as engine openai asks any",
+  "src/engines/managed/options.ts":
+    "servers take requests as for engine openai, and files as llama",
 };
 
 /**

@@ -42,6 +42,16 @@ const renamed: readonly Stumble[] = [
     pattern: /\b(?:takes?|took|gives?|keeps?|lost|record of) the rule\b/gi,
     instead: "acquires, gives up or loses leadership",
   },
+  {
+    pattern: /\b(?:go|goes|going) on\b/gi,
+    instead: "continues",
+    places: ["message"],
+  },
+  {
+    pattern: /\b(?:about to be asked|(?:asks?|asked) (?:some|the same|these)? ?rows?)\b/gi,
+    instead: "sends requests, processes rows",
+    places: ["message"],
+  },
 ];
 
 /** Prompts that come from elsewhere, and texts of data that is there: each word counts. */

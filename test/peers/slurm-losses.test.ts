@@ -80,7 +80,7 @@ describe("what is lost on a cluster", () => {
     const running = startSluice(["run", "job.yaml"], folder, environment);
     await cluster.until(() => running.stderr().includes("submitted as slurm"));
     await cluster.stopController();
-    await cluster.until(() => running.stderr().includes("slurm cannot be asked: "));
+    await cluster.until(() => running.stderr().includes("slurm does not answer: "));
     cluster.startController();
     await cluster.until(() => {
       try {

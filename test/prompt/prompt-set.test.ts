@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { InferenceResponse } from "../../src/foundation/inference.ts";
 import { greedyParameters, noUsage } from "../../src/foundation/inference.ts";
 import { limits } from "../../src/foundation/limits.ts";
-import type { KeptRow } from "../../src/prompt/kept-row.ts";
+import type { PreparedRow } from "../../src/prompt/prepared-row.ts";
 import { promptOptions } from "../../src/prompt/prompt-options.ts";
 import { compilePromptSet } from "../../src/prompt/prompt-set.ts";
 
@@ -194,7 +194,7 @@ describe("answer", () => {
     const answer = { line: "duration={duration}", slots: { duration: {} }, join: "{n}" };
     const set = single({ forEach: `steps | ${filter}`, prompt: "{{ item }}", answer });
     const requests = set.requests({ steps }, 0);
-    const kept = JSON.parse(JSON.stringify(set.keeper!.keep(requests))) as KeptRow;
+    const kept = JSON.parse(JSON.stringify(set.keeper!.keep(requests))) as PreparedRow;
     for (const asked of [requests, set.keeper!.restore(kept, 0, { steps })]) {
       const responses = asked.map((request) => set.accept(request, response("duration=none")));
       expect(set.answer(asked, responses)).toBe(numbers.join("\n"));

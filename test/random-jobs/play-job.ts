@@ -14,7 +14,7 @@ import { JobFolder } from "./job-folder.ts";
 const maxCalls = 12;
 /** Codes of rows that no engine sees. */
 const unasked = ["JSON_INVALID", "VARIABLE_MISSING"];
-/** Ends of a call that say that the same command goes on. */
+/** Ends of a call that say that the same command continues. */
 const goesOn: readonly (number | null)[] = [75, 69, 74, 130, 143, null];
 
 /**

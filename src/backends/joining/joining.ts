@@ -120,7 +120,7 @@ class ShareWorkers implements Placement {
     const most = await this.#scheduler.client.maxShares();
     const { name } = this.#scheduler;
     if (workers > most && tasks.length > most) {
-      this.#notice(`${name} takes at most ${most} workers at once here: ${workers} are asked for`);
+      this.#notice(`${name} takes at most ${most} workers at once here, not ${workers}`);
     }
     const { takers, shares } = sharesOf(tasks, planned.count, Math.min(workers, most), most);
     const program = this.#program;
@@ -149,7 +149,7 @@ class ShareWorkers implements Placement {
     if (clock.monotonic() < this.#nextLookMs) return undefined;
     const states = await this.#look().catch(asSluiceError);
     if (states instanceof SluiceError) {
-      this.#tellOnce(`${this.#scheduler.name} cannot be asked: ${states.message}`);
+      this.#tellOnce(`${this.#scheduler.name} does not answer: ${states.message}`);
       // The workers go on without an answer of the scheduler, and so does their run.
       if (!hasWorkers) throw states;
       this.#nextLookMs = clock.monotonic() + failedLookIntervalMs;

@@ -9,11 +9,10 @@ import {
 } from "../../engines/devices.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { workerEnvironment } from "./worker-process.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The GPUs of a machine, as the workers of a job get them. */
 export interface DeviceGroups {

@@ -70,7 +70,7 @@ function placedCounter({ scheduled, submitted }: ScheduledRun, logger: Logger) {
   return async () => {
     const seen = await scheduled.look(await submitted());
     if (!(seen instanceof SluiceError)) return seen.filter(isActive).length;
-    if (!isTold) logger.log("warn", `workers that wait are not seen here: ${seen.message}`);
+    if (!isTold) logger.log("warn", `waiting workers cannot be seen here: ${seen.message}`);
     isTold = true;
     return undefined;
   };

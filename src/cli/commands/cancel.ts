@@ -31,8 +31,8 @@ async function cancel(run: string, options: { wait: boolean }, io: CliIo): Promi
     });
     const words = {
       idle: "nobody is working on this run: there is nothing to cancel",
-      asked: "asked; sluice status says when it has stopped",
-      ended: "stopped: what is done is kept, and the same command goes on with it",
+      asked: "requested; sluice status says when it has stopped",
+      ended: "stopped: what is done is kept, and the same command continues it",
       pending: "it has not stopped yet; sluice status says when it has",
     };
     tellOthers(canceled, opened.backend, io);
@@ -63,5 +63,5 @@ function whoIsAsked({ coordinator, workers }: RunLives): string {
   const atWork = workers.filter(({ lives }) => lives).length;
   const { record, lives } = coordinator ?? {};
   const who = lives ? `process ${record!.pid} on ${record!.host}` : counted(atWork, "worker");
-  return `asking ${who} to stop: no more rows are asked, rows in flight are finished`;
+  return `asking ${who} to stop: no more rows are sent, rows in flight are finished`;
 }

@@ -22,13 +22,13 @@ async function clean(run: string, options: { dryRun?: boolean }, io: CliIo): Pro
   if (mayReturn) {
     const { pid, host } = mayReturn;
     io.stderr.write(
-      `what results are made of stays: process ${pid} on ${host} left no word of its end, and may ` +
-        "write when it wakes\n",
+      `the files that results are made of stay: process ${pid} on ${host} did not report its end, ` +
+        "and may still write\n",
     );
   }
   if (files === 0) return write(io, "there is nothing to remove\n");
   const [removed, freed] = isDryRun ? ["would remove", "to be freed"] : ["removed", "freed"];
-  const stays = `; ${sized(publishedBytes)} stay, under the names they are published by`;
+  const stays = `; ${sized(publishedBytes)} stay under their published names`;
   const facts = `${removed} ${counted(files, "file")}: ${sized(freedBytes)} ${freed}`;
   await write(io, `${facts}${publishedBytes > 0 ? stays : ""}\n`);
 }

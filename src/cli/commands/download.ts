@@ -12,8 +12,8 @@ export function register(command: Command, given: CliIo): void {
     .option("--overwrite", "replace files with another content")
     .addHelpText(
       "after",
-      "\nWhat is there with the same content is left alone, and files that are there in part are" +
-        "\ngone on with. Nothing is ever deleted. The last line is JSON.",
+      "\nFiles that are there with the same content are not copied again, and partial files" +
+        "\nare completed. Nothing is ever deleted. The last line is JSON.",
     )
     .action((from: string, to: string, flags: TransferFlags) => download(from, to, flags, io));
 }

@@ -33,13 +33,10 @@ interface PlanFlags {
 export function register(command: Command, io: CliIo, { args }: CommandCall): void {
   declareJobOptions(command, io, args)
     .option("--show <rows>", "rows whose prompts are shown", "2")
-    .option(
-      "--measure [rows]",
-      "really ask some rows, to estimate tokens, money and time from them",
-    )
+    .option("--measure [rows]", "process some rows, to estimate tokens, money and time from them")
     .option(
       "--advise",
-      "measure some rows, and propose the size of shards and the number of workers …",
+      "measure some rows, and propose the size of tasks and the number of workers …",
     )
     .option("--deadline <time>", "… for a run within this time, such as 2h or 1h30m")
     .option("--price <usd>", "… at this price of a machine with one worker, in dollars an hour")
@@ -156,7 +153,7 @@ async function adviceFor(
   });
   if (!describeEngine(job.model).isShared) return advice;
   const note =
-    "the model is a server, measured as it is: a worker here means that server once more";
+    "the model is a server, measured as it is: each further worker needs another such server";
   return { ...advice, warnings: [...advice.warnings, note] };
 }
 
@@ -176,7 +173,7 @@ async function preview(
   progress: Progress,
 ): Promise<void> {
   if (job.input.some(({ path }) => path === "-")) {
-    throw new SluiceError("USAGE", "plan would have to keep what standard input gives", {
+    throw new SluiceError("USAGE", "plan cannot keep what it reads from standard input", {
       hint: "name a file as input, or freeze the plan with --write",
     });
   }
@@ -196,7 +193,7 @@ async function preview(
           ...(rows !== undefined && { rows }),
           openEngine(spec) {
             listen();
-            return openedEngine(spec, options.install, io, progress, signal);
+            return measuredEngine(spec, options.install, io, progress, signal);
           },
           signal,
         },
@@ -254,7 +251,7 @@ async function fasterLine(
 }
 
 /** Fetches what the engine needs, as a run would, and opens it in this process. */
-async function openedEngine(
+async function measuredEngine(
   job: JobSpec,
   install: boolean,
   io: CliIo,

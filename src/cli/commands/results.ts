@@ -103,9 +103,8 @@ async function tellIfIdle(
   io: CliIo,
   signal: AbortSignal,
 ): Promise<void> {
-  const { lookAtLives } = await import("../../run/coordinate/lives.ts");
-  const { coordinator, workers } = await lookAtLives(storage, { processes, clock, signal });
-  if (coordinator?.lives || workers.some(({ lives }) => lives) || signal.aborted) return;
+  const { isAtWork, lookAtLives } = await import("../../run/coordinate/lives.ts");
+  if (isAtWork(await lookAtLives(storage, { processes, clock, signal })) || signal.aborted) return;
   const note = `task ${task} is not done yet (tasks count from 0), and nobody works on this run`;
-  io.stderr.write(`${note}: sluice resume goes on with it\n`);
+  io.stderr.write(`${note}: sluice resume continues it\n`);
 }

@@ -20,7 +20,7 @@ import { untilSignal } from "../until-signal.ts";
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   const described = command.argument(...runArgument);
-  withCallFlags(described, "change how it goes on, as budget.usd=5 or workers.max=2").action(
+  withCallFlags(described, "change a setting, such as budget.usd=5 or workers.max=2").action(
     (run: string, options: CallFlags) => resume(run, options, io),
   );
 }

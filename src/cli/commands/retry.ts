@@ -28,16 +28,16 @@ export function register(command: Command, given: CliIo): void {
   command
     .argument(...runArgument)
     .addOption(
-      new Option("--where <rows>", "which rows are asked again")
+      new Option("--where <rows>", "which rows are processed again")
         .choices(["failed", "finish_reason=length"])
         .default("failed"),
     )
     .option(
       "--reread [file]",
-      "read failed rows anew: from the input, where they were mended, or from a file of mended rows",
+      "read failed rows again: from the corrected input, or from a file of corrected rows",
     )
     .option("--abandon", "drop the unfinished retry; the results stay unchanged");
-  withCallFlags(command, "change one key, as generation.maxNewTokens=400").action(
+  withCallFlags(command, "change a key, such as generation.maxNewTokens=400").action(
     (run: string, options: RetryOptions) => retry(run, options, io),
   );
 }
@@ -67,7 +67,8 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     );
     progress.close();
     if (!result) {
-      const message = `no row of this run is ${options.where}, there is nothing to do`;
+      const none = options.where === "failed" ? "no row of this run failed" : "no answer was cut";
+      const message = `${none}, there is nothing to do`;
       if (options.json) progress.logger.log("info", message);
       else io.stderr.write(`${message}: ${run}\n`);
       return io.setExitCode(exitCode ?? 0);
@@ -94,7 +95,7 @@ async function abandon(run: string, options: RetryOptions, io: CliIo): Promise<v
   const { location, dependencies } = await openTarget(run, io, silentLogger);
   const abandoned = await abandonRetry(location, dependencies);
   const message = abandoned
-    ? `the retry is dropped, with ${counted(abandoned.dropped.answers, "answer")} of it`
-    : "no retry of this run is begun, there is nothing to drop";
+    ? `the retry is dropped, with its ${counted(abandoned.dropped.answers, "answer")}`
+    : "this run has no unfinished retry: there is nothing to drop";
   await write(io, `${message}\n`);
 }

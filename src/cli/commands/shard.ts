@@ -54,7 +54,7 @@ It writes part_0.jsonl, part_1.jsonl, …, and metadata.txt, a list of them that
   sluice run --input-list chunks/workers/3.txt …       the share of one of 16 machines
 
 From JSONL to JSONL, lines are carried over byte for byte. The same command again does nothing, or
-goes on after a kill. The last line is JSON. See docs/chunks.md.`;
+continues after a kill. The last line is JSON. See docs/chunks.md.`;
 
 async function shard(inputs: readonly string[], flags: ShardFlags, io: CliIo): Promise<void> {
   const [{ runDependencies }, { absoluteLocation }, { formatNames }, { limits }, { writeChunks }] =

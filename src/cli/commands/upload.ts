@@ -12,8 +12,8 @@ export function register(command: Command, given: CliIo): void {
     .option("--overwrite", "replace objects with another content")
     .addHelpText(
       "after",
-      "\nWhat is there with the same content is left alone: the same command goes on after a stop." +
-        "\nNothing is ever deleted. The last line is JSON.",
+      "\nFiles that are there with the same content are not copied again: after a stop, the same" +
+        "\ncommand continues. Nothing is ever deleted. The last line is JSON.",
     )
     .action((from: string, to: string, flags: TransferFlags) => upload(from, to, flags, io));
 }

@@ -30,7 +30,7 @@ async function verify(run: string, options: { json?: boolean }, io: CliIo): Prom
     if (damages.length > 0) io.setExitCode(exitCodes.storage);
     return;
   }
-  for (const { file, problem } of mended) await write(io, `${file}: ${problem}; it is mended\n`);
+  for (const { file, problem } of mended) await write(io, `${file}: ${problem}; it is repaired\n`);
   if (damages.length === 0) {
     const { tasks, rows, bytes } = checked;
     const facts = [counted(tasks, "task"), counted(rows, "row"), counted(bytes, "byte")];

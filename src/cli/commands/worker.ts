@@ -30,7 +30,7 @@ interface WorkerOptions {
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
-    .argument("[run]", `${runArgument[1]}; --stdio can do without`)
+    .argument("[run]", `${runArgument[1]}; not needed with --stdio`)
     .option("--stdio", "obey JSON lines on stdin, as in docs/worker-contract.md")
     .option("--prepare", "fetch packages and models that this machine lacks")
     .option("--tasks <set>", "run these tasks and leave, such as 1,3-5,7")

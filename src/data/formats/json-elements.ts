@@ -185,7 +185,7 @@ export class ElementScanner {
   }
 
   #fault(detail: string, line = this.#line, options: { hint?: string } = {}): SluiceError {
-    const hint = options.hint ?? "mend the file, or leave it out";
+    const hint = options.hint ?? "correct the file, or leave it out";
     return new SluiceError("INPUT_UNREADABLE", detail, { file: this.#file, line, hint });
   }
 }

@@ -1,3 +1,5 @@
+import { skipBlanks } from "../../foundation/json-members.ts";
+
 const quote = 34;
 const backslash = 92;
 const openBracket = 91;
@@ -91,10 +93,4 @@ function endOfScalar(text: string, start: number): number {
   const number = numberPattern.exec(text);
   if (number) return start + number[0].length;
   return -1 - (text.charAt(start) === "-" ? start + 1 : start);
-}
-
-function skipBlanks(text: string, start: number): number {
-  let at = start;
-  while (" \t\n\r".includes(text.charAt(at)) && at < text.length) at++;
-  return at;
 }

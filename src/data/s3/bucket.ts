@@ -84,7 +84,7 @@ export class S3Bucket {
       const { objects, next } = await coming;
       if (next !== undefined && next === asked) {
         const file = this.#pathOf(prefix);
-        throw new SluiceError("STORE_FAILED", "its listing goes on where it was", { file });
+        throw new SluiceError("STORE_FAILED", "its listing repeats itself", { file });
       }
       asked = next;
       if (next !== undefined) {

@@ -1,4 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 import type { StoreOptions } from "./store-options.ts";
 
 /** The place of an object, or of all objects below a prefix. */
@@ -21,8 +22,6 @@ export interface BucketSettings {
   /** Whether checksums are sent and requested even if the service does not demand them. */
   checksums: boolean;
 }
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 const objectSchemes = ["s3", "r2", "gs"];
 const locationPattern = /^([a-z0-9]+):\/\/([^/]*)\/*(.*)$/is;

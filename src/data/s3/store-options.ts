@@ -1,3 +1,4 @@
+import type { Environment } from "../../foundation/subprocess.ts";
 /** The job's options for its object stores: `store` in the job file. */
 export interface StoreOptions {
   /** Address of the service; default: `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, else AWS. */
@@ -11,8 +12,6 @@ export interface StoreOptions {
   /** `none`: the store has no conditional writes. Default: it has, which is tested first. */
   conditional?: "if-none-match" | "none" | undefined;
 }
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 const variables = {
   endpoint: "SLUICE_STORE__ENDPOINT",

@@ -171,7 +171,7 @@ class Hub {
     if (next === undefined) throw badListing("names no address as its next page", file);
     // Requests to the endpoint carry the token.
     if (next.origin === new URL(this.#endpoint).origin) return next.href;
-    throw badListing(`goes on at another server, ${next.host}`, file);
+    throw badListing(`continues at another server, ${next.host}`, file);
   }
 
   #refusal(answer: RemoteResponse, code: string | undefined, file: string): Error {

@@ -35,7 +35,7 @@ export async function findListed(
     : await named(pattern, listing);
   if (found.length === 0) throw await missing(pattern, listing);
   const below = isGlob(pattern) && {
-    below: (listing.root + fixedFolder(pattern)).replace(/\/$/, ""),
+    below: (listing.root + prefixOf(pattern)).replace(/\/$/, ""),
   };
   const files = found.map((file) => ({ ...file, ...below, path: listing.root + file.path }));
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
@@ -48,7 +48,7 @@ async function matching(
 ): Promise<SourceFile[]> {
   const isMatch = picomatch(pattern, { dot: /(^|\/)\./.test(pattern) });
   const found: SourceFile[] = [];
-  for await (const file of listing.list(fixedFolder(pattern), true)) {
+  for await (const file of listing.list(prefixOf(pattern), true)) {
     // If a file exists with a name like `part[1].jsonl`, the name means that file.
     if (file.path === pattern) return [file];
     // A name that ends with a slash is a folder.
@@ -60,7 +60,7 @@ async function matching(
 }
 
 /** The folder, with a slash, that holds everything a glob can match. */
-function fixedFolder(pattern: string): string {
+function prefixOf(pattern: string): string {
   const { base } = picomatch.scan(pattern);
   return base === "" ? "" : `${base}/`;
 }
@@ -79,7 +79,7 @@ async function named(name: string, listing: Listing): Promise<SourceFile[]> {
 }
 
 async function missing(pattern: string, listing: Listing): Promise<SluiceError> {
-  const fixed = isGlob(pattern) ? fixedFolder(pattern) : pattern;
+  const fixed = isGlob(pattern) ? prefixOf(pattern) : pattern;
   let folder = folderOf(fixed);
   let names = await namesIn(folder, listing);
   while (names.length === 0 && folder !== "") {

@@ -5,6 +5,7 @@ import { limits } from "../../foundation/limits.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import type { OpenFile } from "../open-files.ts";
 import { storeError } from "../storage/local-errors.ts";
+import type { RandomReader } from "../storage/storage.ts";
 
 /** Characters of the name of a local copy. */
 const maxCopyNameChars = 60;
@@ -38,24 +39,33 @@ export async function copyToMachine(
     assertNotTooLarge(path, reader.bytes);
     folder = await mkdtemp(join(temporaryDirectory, "sluice-file-"));
     const copy = join(folder, nameOf(path));
-    const handle = await open(copy, "wx", 0o600);
-    try {
-      for (let offset = 0; ; ) {
-        signal.throwIfAborted();
-        const chunk = await reader.read(offset, limits.transferChunkBytes);
-        if (chunk.length === 0) break;
-        await handle.writeFile(chunk);
-        offset += chunk.length;
-      }
-    } finally {
-      await handle.close();
-    }
+    await copyBytes(reader, copy, signal);
     return { path: copy, remove };
   } catch (error) {
     await remove();
     throw storeError(error, folder ?? temporaryDirectory);
   } finally {
     await reader.close();
+  }
+}
+
+/** Copies a file to a new local one, for its owner only. @returns how many bytes it has. */
+export async function copyBytes(
+  reader: RandomReader,
+  path: string,
+  signal?: AbortSignal,
+): Promise<number> {
+  const handle = await open(path, "wx", 0o600);
+  try {
+    for (let offset = 0; ; ) {
+      signal?.throwIfAborted();
+      const chunk = await reader.read(offset, limits.transferChunkBytes);
+      if (chunk.length === 0) return offset;
+      await handle.writeFile(chunk);
+      offset += chunk.length;
+    }
+  } finally {
+    await handle.close();
   }
 }
 

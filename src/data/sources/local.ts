@@ -58,7 +58,7 @@ async function unreachable(path: string): Promise<SluiceError | undefined> {
   // Another file of this name may have come since.
   const isLink = (await lstat(path).catch(() => undefined))?.isSymbolicLink();
   return isLink
-    ? unreadable("it is a link that leads nowhere", "remove the link, or mend it")
+    ? unreadable("it is a link that leads nowhere", "remove the link, or correct it")
     : undefined;
 }
 

@@ -44,14 +44,14 @@ export interface InputStores {
   within(reach: Reach): InputStores;
 }
 
-const thisMachine = localSource(localStorage("/"));
+const localFiles = localSource(localStorage("/"));
 
 /** Inputs of this machine only. */
 export const localInputs: InputStores = inputsOf(
   "/tmp",
   async (path) => {
     const scheme = schemeOf(path);
-    if (scheme === undefined) return thisMachine;
+    if (scheme === undefined) return localFiles;
     throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
       hint: "give paths of this machine",
     });
@@ -89,7 +89,7 @@ export function inputStores(context: SourceContext): InputStores {
     const reachKey = JSON.stringify(reach ?? null);
     const storeOf = async (path: string) => {
       const scheme = schemeOf(path);
-      if (scheme === undefined) return thisMachine;
+      if (scheme === undefined) return localFiles;
       const make = makers[scheme];
       if (!make) {
         throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {

@@ -14,7 +14,7 @@ export class Interrupted extends Error {
   }
 }
 
-/** Connection errors that waiting does not mend. */
+/** Connection errors that waiting does not fix. */
 const lastingCode = /^(ENOTFOUND|ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
 
 /**

@@ -36,7 +36,6 @@ export interface TransferContext {
  *   if `to` ends in a slash.
  * @throws SluiceError `INPUT_MISSING`, `INPUT_CHANGED` for a file that changed meanwhile,
  *   `STORE_FAILED`.
- *   `STORE_FAILED`.
  */
 export async function upload(
   from: string,

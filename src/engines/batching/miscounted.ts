@@ -1,5 +1,6 @@
 import { inspect } from "node:util";
 import { SluiceError } from "../../foundation/errors.ts";
+import { clipped } from "../../foundation/suggest.ts";
 import { counted } from "../replicas.ts";
 
 /** Characters of refused results that a message shows. */
@@ -14,7 +15,7 @@ const shownChars = 200;
 export function miscounted(results: unknown, rows: number, label = ""): SluiceError {
   const found = Array.isArray(results) ? `${counted(results.length, "result")}` : "no list";
   const text = inspect(results, { depth: 3, breakLength: Infinity, maxArrayLength: 10 });
-  const shown = text.length > shownChars ? `${text.slice(0, shownChars)}…` : text;
+  const shown = clipped(text, shownChars);
   const detail = `${found} for a batch of ${counted(rows, "row")}: ${shown}`;
   return new SluiceError("RESULTS_MISCOUNTED", label === "" ? detail : `${label}: ${detail}`);
 }

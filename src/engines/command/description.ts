@@ -6,12 +6,7 @@ import type { EngineDescription } from "../engine-description.ts";
 import { findProgram } from "../find-program.ts";
 import { hashFiles } from "../models/part-file.ts";
 import { fullSupport } from "../parameter-support.ts";
-import {
-  replicaDevices,
-  replicaNotices,
-  replicaReadyTimeoutMs,
-  threadsOfReplica,
-} from "../replicas.ts";
+import { withReplicas } from "../replicas.ts";
 import { refuseSecrets } from "../secrets.ts";
 import type { CommandModelOptions } from "./options.ts";
 
@@ -34,24 +29,10 @@ export const commandDescription: EngineDescription<CommandModelOptions> = {
     earlyStopping: true,
     logprobs: "leave it out: a program tells no log-probabilities",
   }),
-  unsupportedPolicies: (policies) =>
-    [...new Set(policies)]
-      .filter((policy) => policy !== "fail")
-      .map((policy) => ({
-        option: `onTooLong: ${policy}`,
-        hint: "leave onTooLong at fail: the program counts the tokens, and knows of no cutting",
-      })),
+  cutsNone: "leave onTooLong at fail: the program counts the tokens, and knows of no cutting",
   keepsPrefixes: false,
-  takesRows: true,
-  usesAllCores: true,
   executes: ({ command, args }) => [[command, ...args].join(" ")],
-  devices: replicaDevices,
-  notices: replicaNotices,
-  readyTimeoutMs: replicaReadyTimeoutMs,
-  sharedAmong: (options, _workers, cores) => ({
-    ...options,
-    threads: threadsOfReplica(options, cores),
-  }),
+  ...withReplicas,
   withAbsolutePaths: ({ workingDirectory, ...options }, absolute) => ({
     ...options,
     workingDirectory:

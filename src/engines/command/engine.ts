@@ -6,6 +6,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 import type { BatchLimits } from "../batching/batch-size.ts";
 import { tracingBatches } from "../batching/batch-spans.ts";
 import { type Batched, batched } from "../batching/batched.ts";
@@ -45,8 +46,6 @@ export async function openCommand(
     throw error;
   }
 }
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * The environment of a replica: that of the worker, its own share of the machine, and the folder of

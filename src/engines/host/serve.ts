@@ -3,7 +3,6 @@ import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { OnDelta } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import {
   type FromHost,
   type HostedDelta,
@@ -12,6 +11,10 @@ import {
   hostProtocol,
   type ToHost,
 } from "./protocol.ts";
+
+/** How long deltas are collected before they are sent on, and most characters of them. */
+const maxDelayMs = 10;
+const maxHeldChars = 65_536;
 
 /** What a host needs of its process. */
 export interface HostOptions {
@@ -139,8 +142,8 @@ class DeltaMailer {
     const joined = (held?.text ?? "") + text;
     this.#held.set(key, { id, choice, text: joined, tokens: (held?.tokens ?? 0) + tokens });
     this.#chars += text.length;
-    if (this.#chars >= limits.maxHeldDeltaChars) return this.send();
-    this.#cancelTimer ??= this.#clock.schedule(limits.maxDeltaDelayMs, () => this.send());
+    if (this.#chars >= maxHeldChars) return this.send();
+    this.#cancelTimer ??= this.#clock.schedule(maxDelayMs, () => this.send());
   }
 
   /** Sends the collected deltas. */

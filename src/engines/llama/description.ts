@@ -1,5 +1,5 @@
 import { type EngineDescription, onThisMachine, threadACore } from "../engine-description.ts";
-import { isModelPath } from "../models/model-path.ts";
+import { withAbsoluteName } from "../models/model-path.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { LlamaModelOptions } from "./options.ts";
 
@@ -14,10 +14,9 @@ export const llamaDescription: EngineDescription<LlamaModelOptions> = {
   usesAllCores: true,
   devices: (options) => (options.gpuLayers === 0 ? undefined : options),
   withAbsolutePaths(options, absolute) {
-    const { name, lora } = options;
+    const { lora } = options;
     return {
-      ...options,
-      name: isModelPath(name) ? absolute(name, "model", "name") : name,
+      ...withAbsoluteName(options, absolute),
       ...(lora && {
         lora: lora.map(({ path, scale }) => ({ path: absolute(path, "model", "lora"), scale })),
       }),

@@ -2,9 +2,8 @@ import { access } from "node:fs/promises";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type EngineDescription, type MakeAbsolute, threadACore } from "../engine-description.ts";
-import { isModelPath } from "../models/model-path.ts";
-import { openaiDescription } from "../openai/description.ts";
-import { compatibleSupport } from "../openai/unsupported.ts";
+import { isModelPath, withAbsoluteName } from "../models/model-path.ts";
+import { compatibleSupport, cutsNone } from "../openai/unsupported.ts";
 import type { LlamaServerModelOptions, ManagedModelOptions, VllmModelOptions } from "./options.ts";
 import {
   argumentsOf,
@@ -14,11 +13,9 @@ import {
   gpusOfVllm,
 } from "./server-programs.ts";
 
-const { unsupportedPolicies } = openaiDescription;
-
 /** Common to both: each worker has its own server, with requests like those of engine `openai`. */
 const common = {
-  unsupportedPolicies,
+  cutsNone,
   maxNewTokens: null,
   embeds: () => true,
   callsTools: true,
@@ -84,11 +81,9 @@ function withAbsolutePaths<Options extends ManagedModelOptions>(
   options: Options,
   absolute: MakeAbsolute,
 ): Options {
-  const { name } = options;
   const [program, ...first] = commandOf(options);
   return {
-    ...options,
-    name: isModelPath(name) ? absolute(name, "model", "name") : name,
+    ...withAbsoluteName(options, absolute),
     ...(program.includes("/") && {
       command: [absolute(program, "model", "command"), ...first],
     }),

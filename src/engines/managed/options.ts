@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
 import { atLeastOne, setting } from "../../foundation/setting.ts";
+import { llamaModel } from "../llama/options.ts";
 import { openaiModel } from "../openai/options.ts";
 
 const command = setting(
@@ -16,6 +17,7 @@ const args = setting(
 );
 
 const { maxBatchRows, extraBody, timeoutMs, maxEndpointDownMs } = openaiModel.shape;
+const { devices } = llamaModel.shape;
 
 const asking = {
   maxInFlight: setting(
@@ -41,26 +43,13 @@ const structuredOutput = (own: "grammar" | "structured-outputs") =>
     z.enum(["response-format", "grammar", "structured-outputs", "none"]).default(own),
   );
 
-const devices = setting(
-  "operation",
-  "GPUs to use, by number or UUID; default: all in CUDA_VISIBLE_DEVICES",
-  z
-    .array(z.union([z.int().min(0), z.string().min(1)]))
-    .min(1)
-    .optional(),
-);
-
 /** `model` of a job with engine `llama-server`. */
 export const llamaServerModel = z.strictObject({
   engine: z.literal("llama-server").describe("The engine that answers requests"),
-  name: z.string().describe("A catalog name, a path to a .gguf file, or hf:owner/repo/file.gguf"),
+  name: llamaModel.shape.name,
   command,
   args,
-  sequences: setting(
-    "operation",
-    "Requests computed at once; default 32",
-    atLeastOne.max(256).optional(),
-  ),
+  sequences: llamaModel.shape.sequences,
   contextTokens: atLeastOne.optional().describe("Most tokens of prompt and answer; default 2048"),
   threads: setting(
     "operation",

@@ -1,7 +1,9 @@
 import { Agent, request } from "node:http";
 import type { Json } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import { type TextReply, textReply } from "../../foundation/text-reply.ts";
+
+/** Time that one health check may take while a server loads. */
+const healthTimeoutMs = 5000;
 
 /** Most characters of a managed server's facts. */
 const maxServerReplyChars = 4 * 1024 * 1024;
@@ -45,7 +47,7 @@ export class ServerClient {
     const sent = request(this.#origin + path, {
       headers: this.#headers,
       agent: this.#agent,
-      timeout: limits.serverHealthTimeoutMs,
+      timeout: healthTimeoutMs,
     });
     sent.on("timeout", () => sent.destroy(new TookTooLong()));
     sent.end();

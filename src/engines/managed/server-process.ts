@@ -46,8 +46,8 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
     lines.push(redact(line).slice(0, maxServerLineChars));
     if (lines.length > limits.maxHostOutputLines) lines.shift();
   };
-  readLines(child.stdout, keep);
-  readLines(child.stderr, keep);
+  passLines(child.stdout, keep);
+  passLines(child.stderr, keep);
   let isRunning = true;
   const ended = child.ended.then((end) => {
     isRunning = false;
@@ -72,7 +72,7 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
 }
 
 /** Progress bars are drawn again on one line, after a carriage return: each counts as a line. */
-function readLines(stream: Readable, onLine: (line: string) => void): void {
+function passLines(stream: Readable, onLine: (line: string) => void): void {
   let pending = "";
   const take = (line: string) => {
     const clean = stripVTControlCharacters(line).trim();

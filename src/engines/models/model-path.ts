@@ -1,5 +1,31 @@
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { SluiceError } from "../../foundation/errors.ts";
+
 /** True for a model's name that is a file of this machine. */
 export function isModelPath(name: string): boolean {
   const isAddress = /^[A-Za-z][A-Za-z0-9+.-]+:/.test(name);
   return /^(\.{0,2}\/|~\/)/.test(name) || (name.endsWith(".gguf") && !isAddress);
+}
+
+/**
+ * The path of a model's name that begins with `file:`.
+ * @throws SluiceError `MODEL_UNREADABLE`.
+ */
+export function pathOfFileUrl(name: string, workingDirectory: string): string {
+  if (!name.startsWith("file://")) return resolve(workingDirectory, name.slice("file:".length));
+  try {
+    return fileURLToPath(name);
+  } catch (cause) {
+    throw new SluiceError("MODEL_UNREADABLE", `${name} is not a file address`, { cause });
+  }
+}
+
+/** The options of a model, with its name made absolute if it is a path. */
+export function withAbsoluteName<Options extends { name: string }>(
+  options: Options,
+  absolute: (text: string, ...path: string[]) => string,
+): Options {
+  const { name } = options;
+  return { ...options, name: isModelPath(name) ? absolute(name, "model", "name") : name };
 }

@@ -1,8 +1,8 @@
 import { homedir } from "node:os";
 import { basename, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CatalogEntry, catalog, catalogEntry } from "./catalog.ts";
+import { pathOfFileUrl } from "./model-path.ts";
 import { splitPartOf } from "./split-files.ts";
 
 /** The meaning of a model's name. */
@@ -41,15 +41,6 @@ export function parseModelName(
     return { kind: "path", name, path: resolve(workingDirectory, name) };
   }
   return { kind: "catalog", name, entry: catalogEntry(name, entries) };
-}
-
-function pathOfFileUrl(name: string, workingDirectory: string): string {
-  if (!name.startsWith("file://")) return resolve(workingDirectory, name.slice("file:".length));
-  try {
-    return fileURLToPath(name);
-  } catch (cause) {
-    throw new SluiceError("MODEL_UNREADABLE", `${name} is not a file address`, { cause });
-  }
 }
 
 const hubName =

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { SluiceError } from "../../foundation/errors.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
+import type { Environment } from "../../foundation/subprocess.ts";
 
 /**
  * Trusted certificates beyond Node's own issuers and those of `NODE_EXTRA_CA_CERTS`: the content of

@@ -4,12 +4,7 @@ import { checkKeys, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
 import { providerBatchOptions } from "./batch/settings.ts";
 import { endpointsOf } from "./endpoints.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
-import {
-  compatibleSupport,
-  isOpenaiItself,
-  openaiItselfSupport,
-  unsupportedPolicies,
-} from "./unsupported.ts";
+import { compatibleSupport, cutsNone, isOpenaiItself, openaiItselfSupport } from "./unsupported.ts";
 
 export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   open: async (options, context) =>
@@ -18,7 +13,7 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
       : (await import("./engine.ts")).openOpenai(options, context),
   support: (options) =>
     serversOf(options).some(isOpenaiItself) ? openaiItselfSupport : compatibleSupport,
-  unsupportedPolicies,
+  cutsNone,
   maxNewTokens: null,
   embeds: () => true,
   transcribes: () => true,
@@ -31,9 +26,9 @@ export const openaiDescription: EngineDescription<OpenaiModelOptions> = {
   forOnline: (options) => ({ ...options, maxEndpointDownMs: 0 }),
   sendsBatches: ({ via }) => via === "batch",
   cancelBatches: async (options, ...rest) =>
-    (await import("./batch/cancel-batches.ts")).cancelBatches(options, ...rest),
+    (await import("./batch/end-batches.ts")).cancelBatches(options, ...rest),
   deleteBatchFiles: async (options, ...rest) =>
-    (await import("./batch/delete-files.ts")).deleteBatchFiles(options, ...rest),
+    (await import("./batch/end-batches.ts")).deleteBatchFiles(options, ...rest),
   taskRows(options, rows) {
     if (options.via !== "batch") return undefined;
     const { maxBatches, maxRequests } = providerBatchOptions(options);

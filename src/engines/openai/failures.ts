@@ -17,7 +17,7 @@ const maxDetailCharacters = 500;
 /** Longest text that is kept of a server's error. */
 const maxServerCharacters = 4000;
 
-/** Waiting does not mend a certificate. */
+/** Waiting does not fix a certificate. */
 const certificateCodes = /^(ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH)/;
 
 const tooLong =

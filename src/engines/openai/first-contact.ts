@@ -139,7 +139,7 @@ class FirstContact {
     }
   }
 
-  /** @throws SluiceError for faults that waiting does not mend. */
+  /** @throws SluiceError for faults that waiting does not fix. */
   #reasonToWait(error: TransportError): string {
     if (error.code === "ENOTFOUND") {
       const { hostname } = new URL(this.#own.baseUrl);

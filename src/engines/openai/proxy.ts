@@ -1,7 +1,6 @@
 import { BlockList, isIP } from "node:net";
 import { SluiceError } from "../../foundation/errors.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
+import type { Environment } from "../../foundation/subprocess.ts";
 
 const defaultPorts: Record<string, string> = { "http:": "80", "https:": "443" };
 

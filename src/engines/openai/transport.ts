@@ -391,7 +391,7 @@ const timeoutCodes = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]
 
 function transportError(error: Error & { code?: unknown }, wasSent: boolean): Error {
   const code = typeof error.code === "string" ? error.code : "";
-  // A fault of ours, which waiting does not mend.
+  // A fault of ours, which waiting does not fix.
   if (code === "UND_ERR_INVALID_ARG") return error;
   const message =
     code === "" || error.message.includes(code) ? error.message : `${code}: ${error.message}`;

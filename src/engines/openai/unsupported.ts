@@ -1,5 +1,4 @@
-import type { TooLongPolicy } from "../../foundation/inference.ts";
-import { fullSupport, type ParameterSupport, type Unsupported } from "../parameter-support.ts";
+import { fullSupport, type ParameterSupport } from "../parameter-support.ts";
 
 /** True for the one server that refuses parameters beyond its own documentation. */
 export function isOpenaiItself(baseUrl: string): boolean {
@@ -24,10 +23,5 @@ export const openaiItselfSupport: ParameterSupport = Object.freeze({
   ignoreEos: unknownThere("ignoreEos"),
 });
 
-/** Policies that would need the server's tokenizer. */
-export function unsupportedPolicies(policies: Iterable<TooLongPolicy>): Unsupported[] {
-  const hint = "set onTooLong: fail: only the server knows how long a prompt is";
-  return [...new Set(policies)]
-    .filter((policy) => policy !== "fail")
-    .map((policy) => ({ option: `onTooLong: ${policy}`, hint }));
-}
+/** The advice on prompts that are too long: to cut them would need the server's tokenizer. */
+export const cutsNone = "set onTooLong: fail: only the server knows how long a prompt is";

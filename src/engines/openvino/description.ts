@@ -1,5 +1,5 @@
 import { type EngineDescription, onThisMachine, threadACore } from "../engine-description.ts";
-import { isModelPath } from "../models/model-path.ts";
+import { withAbsoluteName } from "../models/model-path.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { OpenvinoModelOptions } from "./options.ts";
 
@@ -17,10 +17,7 @@ export const openvinoDescription: EngineDescription<OpenvinoModelOptions> = {
   enforcesArguments: true,
   keepsPrefixes: true,
   usesAllCores: true,
-  withAbsolutePaths(options, absolute) {
-    const { name } = options;
-    return { ...options, name: isModelPath(name) ? absolute(name, "model", "name") : name };
-  },
+  withAbsolutePaths: withAbsoluteName,
   sharedAmong: threadACore,
   ...onThisMachine("openvino", async (...of) =>
     (await import("./model-files.ts")).findWeights(...of),

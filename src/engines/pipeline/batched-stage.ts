@@ -46,7 +46,7 @@ function ofStage(label: string, thrown: unknown): unknown {
 }
 
 /**
- * A stage with code for batches: of exactly `batchSize` rows until the shard ends or, if that is
+ * A stage with code for batches: of exactly `batchSize` rows until the task ends or, if that is
  * not set, of the waiting rows, fewer if rows are large.
  */
 export class BatchedStage implements Stage {

@@ -35,7 +35,7 @@ const codeShape = {
 const batchesShape = {
   batchSize: setting(
     "operation",
-    "mapBatches: rows of each batch, exactly, until a shard ends; default: by the size of rows",
+    "mapBatches: rows of each batch, exactly, until a task ends; default: by the size of rows",
     atLeastOne.max(65_536).optional(),
   ),
   rows: z

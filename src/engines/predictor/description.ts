@@ -4,12 +4,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { EngineDescription } from "../engine-description.ts";
 import { fullSupport, type ParameterSupport } from "../parameter-support.ts";
-import {
-  replicaDevices,
-  replicaNotices,
-  replicaReadyTimeoutMs,
-  threadsOfReplica,
-} from "../replicas.ts";
+import { withReplicas } from "../replicas.ts";
 import type { PredictorModelOptions } from "./options.ts";
 
 /** A predictor reads the parameters of each item, and gives one answer. */
@@ -22,31 +17,18 @@ const support: ParameterSupport = Object.freeze({
   logprobs: "leave it out: a predictor's results have no place for them",
 });
 
-const policyHint = "set onTooLong: fail: only the predictor knows how long a prompt is";
-
 export const predictorDescription: EngineDescription<PredictorModelOptions> = {
   open: async (options, context) => (await import("./engine.ts")).openPredictor(options, context),
   support: () => support,
-  unsupportedPolicies: (policies) =>
-    [...new Set(policies)]
-      .filter((policy) => policy !== "fail")
-      .map((policy) => ({ option: `onTooLong: ${policy}`, hint: policyHint })),
+  cutsNone: "set onTooLong: fail: only the predictor knows how long a prompt is",
   keepsPrefixes: false,
-  takesRows: true,
-  usesAllCores: true,
   executes: ({ module }) => [module],
-  devices: replicaDevices,
-  notices: replicaNotices,
-  readyTimeoutMs: replicaReadyTimeoutMs,
+  ...withReplicas,
   withAbsolutePaths: (options, absolute) => ({
     ...options,
     module: absolute(options.module, "model", "module"),
   }),
   identified: async (options) => ({ ...options, moduleSha256: await moduleSha256(options) }),
-  sharedAmong: (options, _workers, cores) => ({
-    ...options,
-    threads: threadsOfReplica(options, cores),
-  }),
 };
 
 async function moduleSha256({ module, ...known }: PredictorModelOptions): Promise<string> {

@@ -1,9 +1,8 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 import { runCommand } from "../../foundation/subprocess.ts";
 import { firstWorking } from "../find-program.ts";
 import type { Bind } from "./mount-namespace.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Programs that run containers, in the order in which they are tried. */
 const runtimes = ["podman", "docker"] as const;

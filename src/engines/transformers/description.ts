@@ -1,5 +1,5 @@
 import { type EngineDescription, threadACore } from "../engine-description.ts";
-import { isModelPath } from "../models/model-path.ts";
+import { withAbsoluteName } from "../models/model-path.ts";
 import { fullSupport, type ParameterSupport } from "../parameter-support.ts";
 import type { TransformersModelOptions, TransformersTask } from "./options.ts";
 import { soundOf } from "./tasks/asked-text.ts";
@@ -39,10 +39,7 @@ export const transformersDescription: EngineDescription<TransformersModelOptions
   takesRows: true,
   usesAllCores: true,
   devices: ({ device }) => (device === "cuda" ? {} : undefined),
-  withAbsolutePaths(options, absolute) {
-    const { name } = options;
-    return { ...options, name: isModelPath(name) ? absolute(name, "model", "name") : name };
-  },
+  withAbsolutePaths: withAbsoluteName,
   sharedAmong: threadACore,
   async prepare(options, context, prepare) {
     const { prepareTransformers } = await import("./prepare.ts");

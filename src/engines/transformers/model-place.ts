@@ -1,9 +1,8 @@
 import { stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
-import { isModelPath } from "../models/model-path.ts";
+import { isModelPath, pathOfFileUrl } from "../models/model-path.ts";
 import { refusePytorchModel } from "../models/pytorch-folder.ts";
 
 /** The place of a model with ONNX graphs. */
@@ -22,7 +21,8 @@ const hubName = /^(?:hf:)?(?<repository>[\w.-]+\/[\w.-]+)(?:@(?<revision>[\w.-]+
  * parseOnnxModelName("owner/name"); // { kind: "hub", repository: "owner/name", revision: "main" }
  */
 export function parseOnnxModelName(name: string, workingDirectory = "."): OnnxModel {
-  if (name.startsWith("file:")) return { kind: "folder", path: pathOfFileUrl(name) };
+  if (name.startsWith("file:"))
+    return { kind: "folder", path: pathOfFileUrl(name, workingDirectory) };
   if (name.startsWith("~/")) return { kind: "folder", path: join(homedir(), name.slice(2)) };
   if (isModelPath(name)) return { kind: "folder", path: resolve(workingDirectory, name) };
   const groups = hubName.exec(name)?.groups;
@@ -36,14 +36,6 @@ export function parseOnnxModelName(name: string, workingDirectory = "."): OnnxMo
       hint: "write a folder as ./NAME, or copy owner/name from the model's page on the hub",
     },
   );
-}
-
-function pathOfFileUrl(name: string): string {
-  try {
-    return name.startsWith("file://") ? fileURLToPath(name) : resolve(name.slice("file:".length));
-  } catch (cause) {
-    throw new SluiceError("MODEL_UNREADABLE", `${name} is not a file address`, { cause });
-  }
 }
 
 /**

@@ -6,10 +6,10 @@ import type {
   ToolChoice,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { nearest } from "../../foundation/suggest.ts";
+import { nearest, shown } from "../../foundation/suggest.ts";
 import { messagesOfBody, type TakenOfChats } from "./body-messages.ts";
 import { parametersOfBody, type RequestKind } from "./body-parameters.ts";
-import { invalid, missing, shown, unsupported } from "./request-faults.ts";
+import { invalid, missing, unsupported } from "./request-faults.ts";
 import { formatOfBody, type ResponseFormat } from "./response-forms.ts";
 
 /** A parsed line of an OpenAI batch file. */

@@ -138,7 +138,7 @@ export class BatchPromptSet implements PromptSet {
   #assertModel({ model }: BatchLine): void {
     const { models } = this.#options;
     if (model === undefined || models.includes("*") || models.includes(model)) return;
-    const detail = `${model} is asked, ${models.join(", ")} answers`;
+    const detail = `the line names ${model}; ${models.join(", ")} answers here`;
     throw new SluiceError("MODEL_DIFFERS", detail, { field: "body.model" });
   }
 

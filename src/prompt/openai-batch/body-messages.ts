@@ -5,7 +5,8 @@ import type {
   ToolCall,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
-import { invalid, missing, shown, unsupported, withoutToolMessages } from "./request-faults.ts";
+import { shown } from "../../foundation/suggest.ts";
+import { invalid, missing, unsupported, withoutToolMessages } from "./request-faults.ts";
 
 /** What an engine takes of a chat beside text. */
 export interface TakenOfChats {

@@ -1,5 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Json } from "../../foundation/json.ts";
+import { shown } from "../../foundation/suggest.ts";
 
 /** The error of a line that lacks a required field. */
 export function missing(field: string): SluiceError {
@@ -25,11 +26,3 @@ export const withoutTools =
 export const withoutToolMessages =
   "calls in earlier messages are not taken: ask a server by engine openai, or write what they " +
   "gave as text of the user";
-
-const shownCharacters = 60;
-
-/** A value in a message, cut if it is long. */
-export function shown(value: Json): string {
-  const text = JSON.stringify(value);
-  return text.length <= shownCharacters ? text : `${text.slice(0, shownCharacters)}…`;
-}

@@ -1,9 +1,10 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { shown } from "../../foundation/suggest.ts";
 import type { AnswerForm } from "../answer-form.ts";
 import { anyObjectForm } from "../structure/any-object.ts";
 import { compileStructuredForm } from "../structure/structured-form.ts";
-import { invalid, missing, shown, unsupported } from "./request-faults.ts";
+import { invalid, missing, unsupported } from "./request-faults.ts";
 
 /** Compiled forms that are kept. */
 const maxForms = 64;

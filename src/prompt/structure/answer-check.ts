@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import type { Slot, SpanOffsets } from "../../foundation/inference.ts";
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { locateSpan, trimSpan, wholePattern, wordsOf } from "../../foundation/spans.ts";
-import { clipped, kindOf, spacedJson } from "../value-text.ts";
+import { clipped } from "../../foundation/suggest.ts";
+import { kindOf, spacedJson } from "../value-text.ts";
 import { fitsNumber } from "./number-grammar.ts";
 import type {
   AlternativesShape,
@@ -101,7 +102,7 @@ class Check {
     const length = [...value].length;
     if (length < minLength || length > maxLength) {
       const bound = length < minLength ? `at least ${minLength}` : `at most ${maxLength}`;
-      this.problems.push(`${place(pointer)} has ${length} characters, ${bound} are asked for`);
+      this.problems.push(`${place(pointer)} must have ${bound} characters, not ${length}`);
     }
     if (pattern !== undefined && !pattern.compiled.test(value)) {
       const shown = clipped(JSON.stringify(value));
@@ -130,7 +131,7 @@ class Check {
     const { first, rest, minItems, maxItems = Infinity, uniqueItems } = shape;
     if (value.length < minItems || value.length > maxItems) {
       const bound = value.length < minItems ? `at least ${minItems}` : `at most ${maxItems}`;
-      this.problems.push(`${place(pointer)} has ${value.length} elements, ${bound} are asked for`);
+      this.problems.push(`${place(pointer)} must have ${bound} elements, not ${value.length}`);
     }
     if (uniqueItems && new Set(value.map(canonicalJson)).size < value.length) {
       this.problems.push(`${place(pointer)} has an element twice`);

@@ -90,7 +90,7 @@ export class RowFields {
     if (Object.hasOwn(this.#row, field)) return this.#row[field]!;
     throw new SluiceError("VARIABLE_MISSING", `${this.#place} reads it`, {
       field: this.#path + field,
-      hint: "mend the row, or take a type that reads the fields it has",
+      hint: "correct the row, or take a type that reads the fields it has",
     });
   }
 }

@@ -85,7 +85,7 @@ function conversation(
     asks: (row) => {
       const asks = planTurns(reading.messages(new RowFields(row, `${key}.type`)), turns);
       if (asks.length > 0) return asks;
-      throw wrongType({ name: `${key}.type` }, "the row's conversation asks nothing");
+      throw wrongType({ name: `${key}.type` }, "the row's conversation has no message to answer");
     },
     content: (ask, answers) => {
       const messages = filledIn(ask, answers);

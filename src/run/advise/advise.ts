@@ -4,13 +4,13 @@ import type { Speed } from "./speed.ts";
 
 export const maxAdvisedWorkers = 256;
 
-/** The longest shards to propose. */
+/** The longest tasks to propose. */
 export const maxAdvisedShardMs = 600_000;
 
-/** A longer shard gets a warning: too much to lose, and to wait for at the end. */
+/** A longer task gets a warning: too much to lose, and to wait for at the end. */
 const maxLikedShardMs = 1_800_000;
 
-/** Assumed cost of a shard beside its rows, in a run on a disk. */
+/** Assumed cost of a task beside its rows, in a run on a disk. */
 export const shardOverheadMs = 100;
 
 /** The same for a run in an object store. */
@@ -20,9 +20,9 @@ const storeShardOverheadMs = 1000;
 export interface AdviceFacts {
   /** Rows without an answer. */
   rows: number;
-  /** Rows of a shard in the present job. */
+  /** Rows of a task in the present job. */
   plannedRowsPerShard: number;
-  /** Rows of the largest piece that shards cannot divide, such as a compressed file; default 1. */
+  /** Rows of the largest piece that tasks cannot divide, such as a compressed file; default 1. */
   uncutRows?: number;
   speed: Speed;
   /** Seconds that a new machine takes before its worker starts: fetching an image, a model. */
@@ -41,10 +41,10 @@ export interface AdviceFacts {
 /** The effects of a number of workers. */
 export interface AdviceOption {
   workers: number;
-  /** Shards: each worker has the same number, or one fewer. */
+  /** Tasks: each worker has the same number, or one fewer. */
   shards: number;
   rowsPerShard: number;
-  /** Seconds that a worker needs for one shard. */
+  /** Seconds that a worker needs for one task. */
   shardSeconds: number;
   /** Seconds from the start to the last row. */
   seconds: Interval;
@@ -56,7 +56,7 @@ export interface AdviceOption {
   lostShare: number;
 }
 
-/** The proposed size of shards and number of workers, with their effects. */
+/** The proposed size of tasks and number of workers, with their effects. */
 export interface Advice {
   proposed: AdviceOption;
   /** False if no number of workers meets the deadline; null without a deadline. */
@@ -67,7 +67,7 @@ export interface Advice {
   startSeconds: number;
   /** Seconds of work that a preemption costs, without the start of the next machine. */
   lostSecondsPerPreemption: number;
-  /** The same if the journal is lost with the machine's disk: half a shard more. */
+  /** The same if the journal is lost with the machine's disk: half a task more. */
   lostSecondsWithoutJournal: number;
   warnings: string[];
 }
@@ -78,17 +78,17 @@ const mostExtraCost = 1.1;
 const mostDelay = 1.1;
 
 /**
- * Proposes shards and workers. With a deadline: the fewest workers that meet it, by the upper
+ * Proposes tasks and workers. With a deadline: the fewest workers that meet it, by the upper
  * bounds of the measurement and of the number of preemptions. Without one: the most workers whose
  * machines cost at most a tenth more than the cheapest. If the deadline cannot be met: the fewest
  * workers that are at most a tenth later than the earliest end. The formulas and their sources are
  * in docs/chunks.md:
  *
- *     shard    w = √(2 · C · H),  1/H = 1/T + 1/M,  10 minutes at most
+ *     task     w = √(2 · C · H),  1/H = 1/T + 1/M,  10 minutes at most
  *     useful   e = exp(−(S + L) / M)
- *     time     M · (exp(S / M) − 1) + ⌈shards / W⌉ · (w + C) / e
+ *     time     M · (exp(S / M) − 1) + ⌈tasks / W⌉ · (w + C) / e
  *
- * where C is the seconds that a shard costs beside its rows, T the work of one worker, M the mean
+ * where C is the seconds that a task costs beside its rows, T the work of one worker, M the mean
  * time between its preemptions, S its start and L the work that a preemption costs. Indivisible
  * work takes at least its own time.
  */
@@ -161,13 +161,13 @@ function optionOf(facts: AdviceFacts, workers: number): AdviceOption {
   };
 }
 
-/** Equally many shards for each worker, of about the cheapest size. */
+/** Equally many tasks for each worker, of about the cheapest size. */
 function shardsOf(facts: AdviceFacts, workers: number): { shards: number; rowsPerShard: number } {
   const { rows, speed, preemptionEverySeconds = Infinity } = facts;
   const { estimated: secondsPerRow } = speed.secondsPerRow;
   const share = Math.max(1, Math.ceil(rows / workers));
   const work = share * secondsPerRow;
-  // At the end, half a shard is waited for: that counts like a preemption at its time.
+  // At the end, half a task is waited for: that counts like a preemption at its time.
   const horizon = work === 0 ? 0 : 1 / (1 / work + 1 / preemptionEverySeconds);
   const best = Math.sqrt(2 * overheadOf(facts) * horizon);
   const seconds = Math.min(best, maxAdvisedShardMs / 1000);
@@ -177,7 +177,7 @@ function shardsOf(facts: AdviceFacts, workers: number): { shards: number; rowsPe
   return { shards: Math.max(1, Math.ceil(rows / rowsPerShard)), rowsPerShard };
 }
 
-/** Seconds that a shard costs beside its rows. */
+/** Seconds that a task costs beside its rows. */
 function overheadOf({ journal }: AdviceFacts): number {
   const overheadMs = journal === "store" ? storeShardOverheadMs : shardOverheadMs;
   return overheadMs / 1000;
@@ -228,13 +228,13 @@ function warningsOf(
     warnings.push(`no number of workers up to ${maxAdvisedWorkers} meets the deadline`);
   }
   if (isTooLong(shardSeconds)) {
-    warnings.push("one shard takes more than 30 minutes, for a single row takes that long");
+    warnings.push("one task takes more than 30 minutes, for a single row takes that long");
   }
   const plannedSeconds = facts.plannedRowsPerShard * facts.speed.secondsPerRow.estimated;
   if (isTooLong(plannedSeconds)) {
     const minutes = Math.round(plannedSeconds / 60);
     warnings.push(
-      `as the job is now, a shard takes ${minutes} minutes: more than 30 is a lot to lose`,
+      `as the job is now, a task takes ${minutes} minutes: more than 30 is a lot to lose`,
     );
   }
   const { uncutRows = 1 } = facts;
@@ -252,7 +252,7 @@ function warningsOf(
   return warnings;
 }
 
-/** True for a shard that is too long to lose, or to wait for at the end. */
+/** True for a task that is too long to lose, or to wait for at the end. */
 function isTooLong(shardSeconds: number): boolean {
   return shardSeconds > maxLikedShardMs / 1000;
 }

@@ -13,7 +13,7 @@ import { RowFiles } from "../plan/job-files.ts";
 import { plannedRows, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { RequestCounts } from "../status/request-counts.ts";
-import type { AttemptCounts, Commit, KeptCounts } from "./commit.ts";
+import type { AttemptCounts, Commit, PreparedCounts } from "./commit.ts";
 import { type AttemptEnd, endByCommit, isJournalNeeded } from "./commit-attempt.ts";
 import { type JournalListener, type JournalPlace, JournalWriter } from "./journal.ts";
 import {
@@ -202,7 +202,7 @@ export class TaskAttempt {
   }
 
   /** Counts rows by whether their prompts were kept. */
-  noteKept(counts: KeptCounts): void {
+  notePrepared(counts: PreparedCounts): void {
     this.#tally.kept(counts);
   }
 

@@ -3,7 +3,7 @@ import type { ErrorCode } from "../../foundation/error-table.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/costs.ts";
-import { commitPath, type Generation } from "../directory/layout.ts";
+import { commitPath, type RunGeneration } from "../directory/layout.ts";
 import { createOnce, recordBytes } from "../directory/records.ts";
 import type { FileRecord } from "../plan/plan.ts";
 import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
@@ -22,7 +22,7 @@ export interface RowCounts {
 export type ErrorCounts = Partial<Record<ErrorCode, { count: number; message: string }>>;
 
 /** Rows by whether their prompts were in `preparedDir`. */
-export interface KeptCounts {
+export interface PreparedCounts {
   hits: number;
   misses: number;
 }
@@ -34,7 +34,7 @@ export interface AttemptCounts {
   requests: RequestCounts;
   usage: Usage;
   /** Rows with prompts kept from another run, and rows that had to be rendered. */
-  prepared?: KeptCounts;
+  prepared?: PreparedCounts;
   /** Rows with an answer that reached its token limit; commits of earlier versions lack it. */
   cut?: number;
   /** The part of `usage` for wrong answers, which are in no row; absent = none. */
@@ -95,22 +95,25 @@ export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
     requests: addRequestCounts(a.requests, b.requests),
     usage: addUsage(a.usage, b.usage),
     ...addInvalid(a, b),
-    ...addKept(a, b),
+    ...addPrepared(a, b),
     ...((a.cut ?? b.cut) !== undefined && { cut: (a.cut ?? 0) + (b.cut ?? 0) }),
     errors: addErrors(a.errors, b.errors),
   };
 }
 
-type KeptCount = Pick<AttemptCounts, "prepared">;
+type PreparedCount = Pick<AttemptCounts, "prepared">;
 
-function addKept({ prepared: a }: KeptCount, { prepared: b }: KeptCount): KeptCount {
+function addPrepared(
+  { prepared: a }: PreparedCount,
+  { prepared: b }: PreparedCount,
+): PreparedCount {
   if (!a || !b) return a || b ? { prepared: { ...(a ?? b!) } } : {};
   return { prepared: { hits: a.hits + b.hits, misses: a.misses + b.misses } };
 }
 
 /** Counts rows in `counts`. */
-export function countKept(counts: AttemptCounts, prepared: KeptCounts): void {
-  Object.assign(counts, addKept(counts, { prepared }));
+export function countPrepared(counts: AttemptCounts, prepared: PreparedCounts): void {
+  Object.assign(counts, addPrepared(counts, { prepared }));
 }
 
 type InvalidCount = Pick<AttemptCounts, "invalid">;
@@ -145,7 +148,7 @@ export function addErrors(a: ErrorCounts, b: ErrorCounts): ErrorCounts {
  */
 export function createCommit(
   storage: Storage,
-  of: Generation,
+  of: RunGeneration,
   commit: Commit,
 ): Promise<{ won: boolean; record: Commit }> {
   return createOnce(storage, commitPath(commit.task, of), shortened(commit), (it) => it.attempt);

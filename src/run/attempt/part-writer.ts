@@ -192,8 +192,8 @@ export class PartWriter {
   }
 
   /**
-   * A failed row may be mended in the input: then the others must be unchanged. Rows of a retry are
-   * compared with those of the run's own task.
+   * A failed row may be corrected in the input: then the others must be unchanged. Rows of a retry
+   * are compared with those of the run's own task.
    */
   #hashesRows(hasFailed: boolean): boolean {
     return hasFailed && this.#task.only === undefined;

@@ -1,6 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Coordinator } from "../coordinate/coordinator.ts";
-import { attemptPaths, type Generation, taskAttemptsPrefix } from "../directory/layout.ts";
+import { attemptPaths, type RunGeneration, taskAttemptsPrefix } from "../directory/layout.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import type { RunContext } from "../run-context.ts";
 import type { RunEvent } from "../status/events.ts";
@@ -10,7 +10,7 @@ import { publishTask } from "./publish.ts";
 /** Writes the commit that this attempt proposes to the coordinator; the file's name is unique. */
 export async function proposeCommit(
   storage: Storage,
-  of: Generation,
+  of: RunGeneration,
   commit: Commit,
 ): Promise<void> {
   const { proposal } = attemptPaths(commit.task, of, commit.attempt);

@@ -4,8 +4,8 @@ import {
   type AttemptCounts,
   addErrors,
   countInvalid,
-  countKept,
-  type KeptCounts,
+  countPrepared,
+  type PreparedCounts,
 } from "./commit.ts";
 import type { RequestRecord } from "./journal-line.ts";
 
@@ -23,8 +23,8 @@ export class AttemptTally {
     return answered + failed + filtered;
   }
 
-  kept(counts: KeptCounts): void {
-    countKept(this.counts, counts);
+  kept(counts: PreparedCounts): void {
+    countPrepared(this.counts, counts);
   }
 
   /** A wrong answer, which is in no row. */

@@ -3,7 +3,7 @@ import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { addUsage, noUsage, type Usage, usageSince } from "../../foundation/inference.ts";
 import { leadTimes } from "../coordinate/coordinator.ts";
-import type { Generation } from "../directory/layout.ts";
+import type { RunGeneration } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { RunContext } from "../run-context.ts";
 import { readCommits } from "../seal/commits.ts";
@@ -161,7 +161,7 @@ export interface EarlierCost {
   seconds: number;
 }
 
-export async function earlierCost(storage: Storage, of: Generation): Promise<EarlierCost> {
+export async function earlierCost(storage: Storage, of: RunGeneration): Promise<EarlierCost> {
   const times = await leadTimes(storage);
   const seconds = times.reduce((sum, time) => sum + time.seconds, 0);
   const sealed = of.generation === 1 ? undefined : await readManifest(storage);

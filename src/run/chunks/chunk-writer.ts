@@ -167,6 +167,6 @@ function assertHeld({ error, rawBase64 }: InputRow, isCopied: boolean): void {
   const hint =
     error.code === "LINE_TOO_LONG"
       ? "raise --max-line-bytes"
-      : "mend the row; from JSONL to plain JSONL, lines are carried over as they are";
+      : "correct the row; from JSONL to plain JSONL, lines are carried over as they are";
   throw new SluiceError("INPUT_UNREADABLE", error.message, { hint, cause: error });
 }

@@ -9,7 +9,7 @@ import {
   claimOwnerPath,
   claimPath,
   claimsPrefix,
-  type Generation,
+  type RunGeneration,
   taskOfClaim,
 } from "../directory/layout.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
@@ -51,7 +51,7 @@ export interface ClaimsOptions {
   clock: Clock;
   processes: Processes;
   /** The plan whose tasks are claimed. */
-  of: Generation;
+  of: RunGeneration;
   /** Id of this joining worker. */
   owner: string;
 }
@@ -181,7 +181,7 @@ export class Claims {
 }
 
 /** Removes the claims of a generation that is sealed. Errors of the store are ignored. */
-export async function removeClaims(storage: Storage, of: Generation): Promise<void> {
+export async function removeClaims(storage: Storage, of: RunGeneration): Promise<void> {
   try {
     const paths: string[] = [];
     for await (const { path } of storage.list(claimsPrefix(of))) paths.push(path);

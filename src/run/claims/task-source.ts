@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import type { IndexRange } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type Generation, sealPath } from "../directory/layout.ts";
+import { type RunGeneration, sealPath } from "../directory/layout.ts";
 import { assertStands } from "../directory/run-storage.ts";
 import { committedTasks } from "../seal/commits.ts";
 import type { Claims } from "./claims.ts";
@@ -20,7 +20,7 @@ export interface TaskSourceOptions {
   storage: Storage;
   clock: Clock;
   claims: Claims;
-  of: Generation;
+  of: RunGeneration;
   /** All tasks of the run. */
   total: number;
   /** Tasks with a commit when the worker began. */

@@ -5,6 +5,7 @@ import { coordinatorPaths, coordinatorPrefix, workerPrefix } from "../directory/
 import { readJson } from "../directory/records.ts";
 import type { WorkerRecord } from "../worker/run-worker.ts";
 import { type CoordinatorRecord, leadingCoordinator } from "./coordinator.ts";
+import type { Heartbeat } from "./leadership.ts";
 import { menderLeft } from "./menders.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
@@ -33,9 +34,9 @@ export interface RunLives {
   workers: (Life & { record: WorkerRecord })[];
 }
 
-interface Heartbeat {
-  beat: number;
-  ended: boolean;
+/** True if a process works on the run. */
+export function isAtWork({ coordinator, workers }: RunLives): boolean {
+  return coordinator?.lives === true || workers.some(({ lives }) => lives);
 }
 
 export interface LookOptions {

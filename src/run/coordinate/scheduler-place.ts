@@ -1,4 +1,4 @@
-type Environment = Readonly<Record<string, string | undefined>>;
+import type { Environment } from "../../foundation/subprocess.ts";
 
 /** How each scheduler tells a process its place, by variables; the first that fits counts. */
 const schedulers: readonly [needed: readonly string[], place: (of: Environment) => string][] = [

@@ -4,7 +4,7 @@
  */
 
 /** The plan of a run that something belongs to: generation 1 is the run itself, retries follow. */
-export interface Generation {
+export interface RunGeneration {
   runId: string;
   /** 1 for the run itself. */
   generation: number;
@@ -88,22 +88,22 @@ export function manifestPathOf(generation: number): string {
 }
 
 /** Records of how the generations of a run ended, and their manifests. */
-export function sealsPrefix({ runId }: Pick<Generation, "runId">): string {
+export function sealsPrefix({ runId }: Pick<RunGeneration, "runId">): string {
   return `${sealPrefix}${runId.toLowerCase()}.`;
 }
 
 /** The one record that ends a generation: it is created once, so a generation ends in one way. */
-export function sealPath(of: Generation): string {
+export function sealPath(of: RunGeneration): string {
   return numbered(sealsPrefix(of), of.generation);
 }
 
 /** Manifests of a run under the names of their writers. */
-export function manifestsPrefix({ runId }: Pick<Generation, "runId">): string {
+export function manifestsPrefix({ runId }: Pick<RunGeneration, "runId">): string {
   return `${manifestPrefix}${runId.toLowerCase()}.`;
 }
 
 /** One of them; it counts once a seal names it. */
-export function writtenManifestPath(of: Generation, writer: string): string {
+export function writtenManifestPath(of: RunGeneration, writer: string): string {
   return `${manifestsPrefix(of)}g${of.generation}.${writer}.json`;
 }
 
@@ -119,60 +119,60 @@ export function tasksPathOf(generation: number, sha256: string): string {
 }
 
 /** The one record that makes an attempt's output the task's output. */
-export function commitPath(task: number, of: Generation): string {
+export function commitPath(task: number, of: RunGeneration): string {
   const suffix = of.generation === 1 ? "" : `.g${of.generation}`;
   return `${commitPrefix}${task}.${of.runId.toLowerCase()}${suffix}.json`;
 }
 
 /** The task of a commit's path, or undefined if it is not a commit of this generation. */
-export function taskOfCommit(path: string, of: Generation): number | undefined {
+export function taskOfCommit(path: string, of: RunGeneration): number | undefined {
   const task = Number(path.slice(commitPrefix.length).split(".", 1)[0]);
   return Number.isSafeInteger(task) && path === commitPath(task, of) ? task : undefined;
 }
 
 /** Folder of all attempts of a generation. */
-export function generationAttemptsPrefix(of: Generation): string {
+export function generationAttemptsPrefix(of: RunGeneration): string {
   return `${attemptPrefix}${of.runId.toLowerCase()}/g${of.generation}/`;
 }
 
 /** Folder of all attempts at one task. */
-export function taskAttemptsPrefix(task: number, of: Generation): string {
+export function taskAttemptsPrefix(task: number, of: RunGeneration): string {
   return `${generationAttemptsPrefix(of)}${task}/`;
 }
 
 /** Tasks that were begun while another attempt's journal was there. */
-export function repeatedTasksPrefix(of: Generation): string {
+export function repeatedTasksPrefix(of: RunGeneration): string {
   return `${attemptPrefix}${of.runId.toLowerCase()}/g${of.generation}-repeated/`;
 }
 
 /** Marks a task as one of these. */
-export function repeatedTaskPath(task: number, of: Generation): string {
+export function repeatedTaskPath(task: number, of: RunGeneration): string {
   return `${repeatedTasksPrefix(of)}${task}.json`;
 }
 
 /** What the joining workers of a generation say: which tasks they process, and that they live. */
-export function claimsPrefix(of: Generation): string {
+export function claimsPrefix(of: RunGeneration): string {
   return `${claimPrefix}${of.runId.toLowerCase()}.g${of.generation}/`;
 }
 
 /** The `number`th claim of a range of tasks that begins or ends with `task`. */
-export function claimPath(task: number, number: number, of: Generation): string {
+export function claimPath(task: number, number: number, of: RunGeneration): string {
   return `${claimsPrefix(of)}${task}.${number}.json`;
 }
 
 /** The task in a claim's path, or undefined if it is not a claim. */
-export function taskOfClaim(path: string, of: Generation): number | undefined {
+export function taskOfClaim(path: string, of: RunGeneration): number | undefined {
   const match = /^(\d+)\.\d+\.json$/.exec(path.slice(claimsPrefix(of).length));
   return match ? Number(match[1]) : undefined;
 }
 
 /** The heartbeat of a joining worker. */
-export function claimOwnerPath(owner: string, of: Generation): string {
+export function claimOwnerPath(owner: string, of: RunGeneration): string {
   return `${claimsPrefix(of)}owners/${owner}.json`;
 }
 
 /** Files of one attempt. */
-export function attemptPaths(task: number, of: Generation, attempt: string) {
+export function attemptPaths(task: number, of: RunGeneration, attempt: string) {
   const folder = `${taskAttemptsPrefix(task, of)}${attempt}/`;
   return {
     journal: `${folder}journal.jsonl`,
@@ -268,11 +268,11 @@ export function rowLogPath(row: number, id: string): string {
 }
 
 /** The one record that decides which try of a row gave the results of its mounts. */
-export function stagedPath(row: number, { generation }: Pick<Generation, "generation">): string {
+export function stagedPath(row: number, { generation }: Pick<RunGeneration, "generation">): string {
   return `${stagedPrefix}g${generation}/${row}.json`;
 }
 
-export function taskBatchesPrefix(task: number, of: Generation): string {
+export function taskBatchesPrefix(task: number, of: RunGeneration): string {
   return `${providerBatchesPrefix}${of.runId.toLowerCase()}.g${of.generation}/${task}/`;
 }
 
@@ -283,12 +283,15 @@ interface NumberedBatch {
 }
 
 /** The requests of a batch: created once, before the provider is told to create the batch. */
-export function providerBatchPath({ task, number }: NumberedBatch, of: Generation): string {
+export function providerBatchPath({ task, number }: NumberedBatch, of: RunGeneration): string {
   return `${taskBatchesPrefix(task, of)}${number}.json`;
 }
 
 /** The one record of the provider's id of a batch. */
-export function providerBatchIdPath({ task, number, key }: NumberedBatch, of: Generation): string {
+export function providerBatchIdPath(
+  { task, number, key }: NumberedBatch,
+  of: RunGeneration,
+): string {
   return `${taskBatchesPrefix(task, of)}${number}.${key}.json`;
 }
 

@@ -65,6 +65,7 @@ export async function* fileChunks(
   try {
     for (let offset = start; offset < reader.bytes && !signal?.aborted; ) {
       const chunk = await reader.read(offset, limits.readChunkBytes);
+      if (chunk.length === 0) return;
       yield chunk;
       offset += chunk.length;
     }

@@ -65,7 +65,7 @@ function unfit(failed: number, { error, row }: { error: SluiceError; row: Looked
   const { field } = error.place;
   const rows = failed === 1 ? "the row" : `none of the first ${failed.toLocaleString("en")} rows`;
   if (error.code !== "VARIABLE_MISSING" || field === undefined) {
-    const can = failed === 1 ? "cannot be asked" : "can be asked";
+    const can = failed === 1 ? "cannot be sent" : "can be sent";
     return new SluiceError("PROMPT_UNFIT", `${rows} ${can}: ${error.message}`, { file, line });
   }
   // It names the prompt, and the nearest field.

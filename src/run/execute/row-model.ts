@@ -51,7 +51,7 @@ export function assertStagesAskable(job: JobSpec): void {
   if (job.model.engine !== "pipeline") return;
   const { prompt, prompts, dataset, output } = job;
   if ([prompt, prompts, dataset].some((each) => each !== undefined)) {
-    refuse("prompt", "a pipeline is asked by its stages: give prompts to those of kind generate");
+    refuse("prompt", "a pipeline has no prompts of its own: give them to stages of kind generate");
   }
   if (output.include.length > 0) refuse("output.include", "rows of a pipeline have no such facts");
   for (const stage of job.model.stages) {

@@ -16,7 +16,7 @@ import { drawSample, findInput } from "../plan/scan-input.ts";
 import { resultText, writtenNumbers } from "./row-work.ts";
 import { askUntilAccepted } from "./tries.ts";
 
-export interface StreamOptions {
+export interface RowStreamOptions {
   engine: Engine;
   dependencies: Pick<RunDependencies, "clock" | "random" | "inputs">;
   seed: number;
@@ -39,7 +39,7 @@ export interface StreamedRow {
  */
 export async function* streamRows(
   job: JobSpec,
-  options: StreamOptions,
+  options: RowStreamOptions,
 ): AsyncGenerator<StreamedRow> {
   const stream = new RowStream(job, options);
   try {
@@ -113,7 +113,7 @@ interface RowGroup {
 }
 
 class RowStream {
-  readonly #options: StreamOptions;
+  readonly #options: RowStreamOptions;
   readonly #job: JobSpec;
   readonly #promptSet: PromptSet;
   readonly #rowsTogether: number;
@@ -128,7 +128,7 @@ class RowStream {
   #returned = Promise.withResolvers<void>();
   #wake: () => void = () => {};
 
-  constructor(job: JobSpec, options: StreamOptions) {
+  constructor(job: JobSpec, options: RowStreamOptions) {
     this.#options = options;
     this.#job = job;
     this.#promptSet = promptSetOf(job, options.seed);

@@ -153,7 +153,7 @@ export async function createFleet(
       hint: `sluice fleet add --name ${name} gives it more tasks; or take another --name`,
     });
   } catch (error) {
-    // So that the same command can be given again, mended.
+    // So that the same command can be given again, corrected.
     if (isOurs) await deleteFleet(fleet, places).catch(() => {});
     else if (batch) await fleet.storage.remove(batch.record.commands).catch(() => {});
     await removeEmptyFolders(fleet, places);

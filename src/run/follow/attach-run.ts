@@ -1,7 +1,7 @@
 import { sleep } from "../../foundation/clock.ts";
 import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import { countCancels, leadingCoordinator } from "../coordinate/coordinator.ts";
-import { lookAtLives } from "../coordinate/lives.ts";
+import { isAtWork, lookAtLives } from "../coordinate/lives.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import { runStorage } from "../directory/run-storage.ts";
@@ -82,7 +82,7 @@ export async function attachRun(
       return await resultOf(sealed, false);
     }
     const isDue = look % looksPerLife === 0;
-    if (isDue && !(await isAtWork(context, dependencies, countPlaced, signal))) {
+    if (isDue && !(await goesOn(context, dependencies, countPlaced, signal))) {
       // The last process may have sealed the run on its way out.
       if (await sealOf(context)) continue;
       await follower.read();
@@ -106,15 +106,14 @@ async function sealOf({ storage, plan }: RunContext): Promise<Manifest | undefin
   return manifest && manifest.generation >= plan.generation ? manifest : undefined;
 }
 
-async function isAtWork(
+async function goesOn(
   { storage, clock }: RunContext,
   { processes }: RunDependencies,
   countPlaced: NonNullable<AttachOptions["countPlaced"]>,
   signal: AbortSignal,
 ): Promise<boolean> {
   if ((await countPlaced()) !== 0) return true;
-  const { coordinator, workers } = await lookAtLives(storage, { clock, processes, signal });
-  return coordinator?.lives === true || workers.some(({ lives }) => lives);
+  return isAtWork(await lookAtLives(storage, { clock, processes, signal }));
 }
 
 /** Why the last process stopped, as it said. */

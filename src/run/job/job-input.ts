@@ -53,7 +53,7 @@ export interface JobInput {
    */
   trust?: "job" | "data" | undefined;
   /**
-   * Order of sending within a shard; results are in input order. auto: prefix if it pays. Default:
+   * Order of sending within a task; results are in input order. auto: prefix if it pays. Default:
    * `"auto"`.
    */
   order?: "auto" | "input" | "prefix" | undefined;
@@ -146,7 +146,7 @@ export interface JobInputSource {
     | undefined;
   /** For `csv`: the delimiter, such as `;`, `|` or `tab`; default: a comma. */
   delimiter?: string | undefined;
-  /** For text, such as windows-1252 or utf-16; such a file is one shard. Default: UTF-8. */
+  /** For text, such as windows-1252 or utf-16; such a file is one task. Default: UTF-8. */
   encoding?: string | undefined;
   /** For `json`: key of the list of rows in an object, such as `examples` or `data.items`. */
   records?: string | undefined;

@@ -197,9 +197,9 @@ function unknownKey(path: readonly string[], origin: Origin): Problem {
   while (depth > 0 && nodesAt(path.slice(0, depth)).length === 0) depth--;
   const above = path.slice(0, depth);
   const meant = nearest(path[depth]!, namesBelow(above));
-  const mended = meant === undefined ? [] : [...above, meant, ...path.slice(depth + 1)];
-  const isKnown = mended.length > 0 && nodesAt(mended).length > 0;
-  const suggestion = isKnown ? mended : meant === undefined ? undefined : [...above, meant];
+  const corrected = meant === undefined ? [] : [...above, meant, ...path.slice(depth + 1)];
+  const isKnown = corrected.length > 0 && nodesAt(corrected).length > 0;
+  const suggestion = isKnown ? corrected : meant === undefined ? undefined : [...above, meant];
   return unknown(origin, `${path.join(".")} is not a key of a job`, suggestion?.join("."));
 }
 

@@ -501,7 +501,7 @@ export interface JobModelPipelineStages {
   column?: string | undefined;
   /** select: columns to keep; rename: new names by old ones. */
   columns?: string[] | Record<string, string> | undefined;
-  /** mapBatches: rows of each batch, exactly, until a shard ends; default: by the size of rows. */
+  /** mapBatches: rows of each batch, exactly, until a task ends; default: by the size of rows. */
   batchSize?: number | undefined;
   /** mapBatches: `any` = a batch may become any number of rows; default: one for each. */
   rows?: "same" | "any" | undefined;

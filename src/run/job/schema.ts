@@ -52,7 +52,7 @@ const inputSource = z.strictObject({
       "is not an encoding: windows-1252, iso-8859-15, utf-16, shift_jis and so on",
     )
     .optional()
-    .describe("For text, such as windows-1252 or utf-16; such a file is one shard. Default: UTF-8"),
+    .describe("For text, such as windows-1252 or utf-16; such a file is one task. Default: UTF-8"),
   records: z
     .string()
     .min(1)
@@ -344,7 +344,7 @@ const plainJob = z.strictObject({
   ),
   order: setting(
     "layout",
-    "Order of sending within a shard; results are in input order. auto: prefix if it pays",
+    "Order of sending within a task; results are in input order. auto: prefix if it pays",
     z.enum(["auto", "input", "prefix"]).default("auto"),
   ),
   model: setting("answers", "The model, and how it runs", modelOptions),
@@ -531,8 +531,10 @@ export const jobSchema = plainJob
       // A job that was read already has the inputs of its datasets.
       const isOwn = input.length === 0 || isDeepStrictEqual(input, inputsOf(dataset));
       if (!isOwn) refuse("input", "dataset says what is read: give one of them");
-      if (prompt !== undefined) refuse("prompt", "dataset says what is asked: give one of them");
-      if (prompts !== undefined) refuse("prompts", "dataset says what is asked: give one of them");
+      if (prompt !== undefined)
+        refuse("prompt", "dataset has prompts of its own: give one of them");
+      if (prompts !== undefined)
+        refuse("prompts", "dataset has prompts of its own: give one of them");
       return;
     }
     const batches = input.filter(({ format }) => format === "openai-batch");

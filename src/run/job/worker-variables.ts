@@ -1,6 +1,5 @@
 import { looksSecret } from "../../engines/secrets.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
+import type { Environment } from "../../foundation/subprocess.ts";
 
 const reference = /\$(\$?)\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
 

@@ -6,7 +6,8 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { readLineBatches } from "../directory/lines.ts";
 import { type FileRecord, type Plan, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
-import { EncodedFile, type Encoding, writeWhole } from "./encoded-file.ts";
+import { EncodedFile, type Encoding } from "./encoded-file.ts";
+import { writeWhole } from "./hashed-file.ts";
 
 /** An attempt's part, and its rows. */
 export interface WrittenPart {

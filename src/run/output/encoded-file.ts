@@ -4,7 +4,7 @@ import type { CarriedGroup } from "../../data/formats/parquet/carried-groups.ts"
 import { openEncoder, type ResultFormat } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import type { FileRecord } from "../plan/plan.ts";
-import { HashedFile } from "./hashed-file.ts";
+import { HashedFile, writeWhole } from "./hashed-file.ts";
 
 /** Lines passed to an encoder at once: few enough to die young. */
 const batchLines = 500;
@@ -101,18 +101,4 @@ export async function encodeFile(
   return await writeWhole(await EncodedFile.open(storage, path, encoding), async (file) => {
     for await (const lines of batches) await file.addAll(lines);
   });
-}
-
-/** Fills a file and closes it, or abandons it after an error. */
-export async function writeWhole<T extends Pick<HashedFile, "close" | "abort">>(
-  file: T,
-  fill: (file: T) => Promise<void>,
-): Promise<FileRecord> {
-  try {
-    await fill(file);
-    return await file.close();
-  } catch (error) {
-    await file.abort();
-    throw error;
-  }
 }

@@ -54,3 +54,17 @@ export class HashedFile {
     await this.write(Buffer.from(text));
   }
 }
+
+/** Fills a file and closes it, or abandons it after an error. */
+export async function writeWhole<T extends Pick<Writer, "abort"> & { close(): Promise<unknown> }>(
+  file: T,
+  fill: (file: T) => Promise<void>,
+): Promise<Awaited<ReturnType<T["close"]>>> {
+  try {
+    await fill(file);
+    return (await file.close()) as Awaited<ReturnType<T["close"]>>;
+  } catch (error) {
+    await file.abort();
+    throw error;
+  }
+}

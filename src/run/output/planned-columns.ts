@@ -36,8 +36,8 @@ export async function plannedColumns(
   if (isOwnTable || files.length === 0) return undefined;
   // Texts of CSV get the types of the schema, which the file does not know.
   if (job.input.some(({ schema }) => schema !== undefined)) return undefined;
-  const keptOf = (source: number) => job.input[source]?.columns;
-  const columns = await columnsOfFiles(files, keptOf, openFile);
+  const preparedOf = (source: number) => job.input[source]?.columns;
+  const columns = await columnsOfFiles(files, preparedOf, openFile);
   if (columns === undefined) return undefined;
   const answer = answerColumn(job);
   const found = assertTable([...columns.filter(({ name }) => name !== answer.name), answer]);
@@ -48,11 +48,11 @@ export async function plannedColumns(
  * The columns of files, joined in the order of the files; undefined if a file has none, or without
  * files.
  *
- * @param keptOf columns to keep of one source's files; undefined = all.
+ * @param preparedOf columns to keep of one source's files; undefined = all.
  */
 export async function columnsOfFiles(
   files: readonly InputFile[],
-  keptOf: (source: number) => readonly string[] | undefined,
+  preparedOf: (source: number) => readonly string[] | undefined,
   openFile: OpenFile,
 ): Promise<Column[] | undefined> {
   const formats = files.map(({ path, format, form }) => formatFor(path, format, form));
@@ -61,7 +61,7 @@ export async function columnsOfFiles(
   let at = 0;
   for await (const reader of openInOrder(files, openFile, "INPUT_UNREADABLE")) {
     const file = files[at]!;
-    const kept = keptOf(file.source);
+    const kept = preparedOf(file.source);
     const all = await columnsOf(reader, file, formats[at++]!);
     const own = kept ? kept.flatMap((name) => all.find((it) => it.name === name) ?? []) : [...all];
     columns = columns ? mergeColumns(columns, own) : own;

@@ -3,7 +3,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { readLines } from "../directory/lines.ts";
 import type { Task } from "../plan/plan.ts";
 import { failedRowsOf } from "../retry/cut-rows.ts";
-import { plannedRows, readLineCounts } from "../retry/merge-task.ts";
+import { plannedIndexes, readLineCounts } from "../retry/merge-task.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 
 /** The results of one row. */
@@ -26,7 +26,7 @@ export async function* resultRows(
   const all = readLines(storage, entry.source!.path);
   const sliceOf = slicesByRow(task);
   try {
-    for (const index of plannedRows(task)) {
+    for (const index of plannedIndexes(task)) {
       const count = failed.has(index) ? 0 : (counts.get(index) ?? 1);
       const lines: string[] = [];
       while (lines.length < count) lines.push((await all.next()).value!);

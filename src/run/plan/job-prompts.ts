@@ -155,7 +155,7 @@ function assertImagesSeen({ model, prompt, prompts = {} }: JobSpec): void {
 
 function assertKeepable({ preparedDir }: JobSpec, { keeper }: PromptSet): void {
   if (preparedDir === undefined || keeper !== undefined) return;
-  throw new SluiceError("JOB_INVALID", "the rows are asked as they are: nothing is rendered", {
+  throw new SluiceError("JOB_INVALID", "rows are sent as they are: no prompt is rendered", {
     field: "preparedDir",
     hint: "leave it out",
   });

@@ -1,5 +1,6 @@
 import { describeEngine } from "../../engines/registry.ts";
 import type { InferenceRequest } from "../../foundation/inference.ts";
+import { isOwnHost } from "../../foundation/reach.ts";
 import { shownPath, shownText } from "../../foundation/shown-path.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { writesBatchLines } from "../openai-batch/batch-lines.ts";
@@ -58,7 +59,7 @@ function unansweredTurnsNotices(job: JobSpec, rows: readonly RenderedRow[]): str
       notices.set(
         key,
         `${shownPath(file)}:${line} has several messages of the user and no answer between them, and all ` +
-          `are asked at once: set ${key} to every (one after another), to first, or to last (as ` +
+          `are sent at once: set ${key} to every (one after another), to first, or to last (as ` +
           "it is, without this notice)",
       );
     }
@@ -109,9 +110,9 @@ function cutNotices({ compressedFiles = 0, largestTaskRows }: InputSummary): str
   if (compressedFiles === 0) return [];
   const what =
     compressedFiles === 1
-      ? "1 file is compressed or of another encoding, so that it cannot be cut: it is one shard"
+      ? "1 file is compressed or of another encoding, so that it cannot be cut: it is one task"
       : `${compressedFiles} files are compressed or of another encoding, so that they cannot be ` +
-        "cut: each lies in one shard";
+        "cut: each lies in one task";
   if (largestTaskRows === undefined) return [what];
   const largest = largestTaskRows.toLocaleString("en");
   return [`${what}, the largest of ${largest} rows; more files share work out better`];
@@ -152,9 +153,6 @@ function sentSecrets({ model, input, store }: JobSpec): string[] {
   return [...new Set([...keys, ...hub, ...signed])];
 }
 
-const ownHosts =
-  /^(localhost|127\..*|\[::1\]|10\..*|192\.168\..*|172\.(1[6-9]|2\d|3[01])\..*|.*\.(local|internal))$/;
-
 /**
  * A notice with an estimate of the tokens, before requests go to a server that may charge for them.
  * Undefined for own hosts, for other engines, and if the job has a `budget`, because then the user
@@ -168,23 +166,23 @@ export async function hostedNotice(
   if (job.budget !== undefined) return undefined;
   const servers = describeEngine(job.model).servers?.(job.model) ?? [];
   const hosts = servers.map((address) => new URL(address).hostname);
-  const hosted = hosts.find((hostname) => !ownHosts.test(hostname));
+  const hosted = hosts.find((hostname) => !isOwnHost(hostname));
   if (hosted === undefined) return undefined;
   if (describeEngine(job.model).givesRows) {
     const rows = context.plan.rows.toLocaleString("en");
-    return `a stage is about to ask ${hosted}, for ${rows} rows (set budget to silence this)`;
+    return `a stage is about to send ${rows} rows to ${hosted} (set budget to silence this)`;
   }
   const sampled = await sampleRequests(context, signal);
   if (signal.aborted) return undefined;
   const { requests, tokens, usd } = estimateFrom(job, context.plan, sampled);
-  const [asked, prompt, completion] = [
+  const [sent, prompt, completion] = [
     requests.estimated,
     tokens.prompt.estimated,
     tokens.completion.high,
   ].map((count) => count.toLocaleString("en"));
   const money = usd === null ? "" : `, at most $${usd.high.toFixed(2)}`;
   return (
-    `${hosted} is about to be asked ${asked} requests: about ${prompt} prompt tokens ` +
+    `about to send ${sent} requests to ${hosted}: about ${prompt} prompt tokens ` +
     `and at most ${completion} new ones${money} (set budget to silence this)`
   );
 }

@@ -208,7 +208,7 @@ async function matches(
 /** A sealed run can take over changes of its input. */
 function ofSealedRun({ message, place, cause }: SluiceError, storage: Storage): SluiceError {
   const hint =
-    "rows were appended: add --extend; rows that had failed were mended: " +
+    "rows were appended: add --extend; failed rows were corrected: " +
     `sluice retry ${storage.location} --reread; else restore the input, or start a new run with ` +
     "--fork or --overwrite";
   return wordedError("INPUT_CHANGED", message, { ...place, cause, hint });

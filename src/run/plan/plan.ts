@@ -8,7 +8,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
 import { indexesIn } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type Generation, partWidth, planPathOf, tasksPathOf } from "../directory/layout.ts";
+import { partWidth, planPathOf, type RunGeneration, tasksPathOf } from "../directory/layout.ts";
 import { linesOf } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -69,7 +69,7 @@ export async function storeFile(
 }
 
 /** The work of a generation: frozen, hashed, serializable. */
-export interface Plan extends Generation {
+export interface Plan extends RunGeneration {
   format: 1;
   /** Version of Sluice that made it. */
   software: string;
@@ -82,7 +82,7 @@ export interface Plan extends Generation {
   job: JobSpec;
   /** In a retry: the rows that it sends again. */
   where?: string;
-  /** In a retry: where rows are read from, the input itself or a file of mended rows. */
+  /** In a retry: where rows are read from, the input itself or a file of corrected rows. */
   reread?: "input" | { file: string };
   /** Seed of sampling, given or drawn. */
   seed: number;
@@ -365,7 +365,7 @@ export function effectiveJob(plan: Plan, current: JobSpec): JobSpec {
 
 /**
  * The plan of a run with all tasks in their present state: its own, unless a retry found rows
- * appended to the input, or mended in it.
+ * appended to the input, or corrected in it.
  *
  * @param standing the generation whose plan has them; a manifest names it.
  */

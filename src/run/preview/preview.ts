@@ -323,7 +323,7 @@ async function standingRun(
   const isSealed = (await readManifest(storage)) !== undefined;
   const state = isSealed
     ? "which is finished: sluice run does nothing"
-    : `${size} of ${run.tasks} tasks done: sluice run goes on with it`;
+    : `${size} of ${run.tasks} tasks done: sluice run continues it`;
   const notice = `${held} this job, ${state}`;
   const cost = await standingCost(storage, plan);
   const usd = usdOf(cost.usage, pricesOf(job));

@@ -1,7 +1,6 @@
-import { createWriteStream } from "node:fs";
 import { chmod, mkdir, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { finished } from "node:stream/promises";
+import { copyBytes } from "../../data/sources/local-copy.ts";
 import type { InputStores } from "../../data/sources/open.ts";
 import type { SourceFile } from "../../data/sources/source-store.ts";
 import { withFileLock } from "../../engines/models/file-lock.ts";
@@ -9,7 +8,6 @@ import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
 
 /** Objects that are fetched at once. */
@@ -124,28 +122,15 @@ export class ObjectCache {
     const { inputs, clock, random } = this.#context;
     const draft = `${file}.${sortableId(clock, random)}`;
     const reader = await inputs.open(source.path, { etag: source.etag });
-    const target = createWriteStream(draft, { flags: "wx" });
-    const ended = finished(target);
-    // Awaited below; until then a failure must not end the process.
-    ended.catch(() => {});
-    let offset = 0;
     try {
-      for (;;) {
-        const chunk = await reader.read(offset, limits.transferChunkBytes);
-        if (chunk.length === 0) break;
-        offset += chunk.length;
-        if (!target.write(chunk)) await drained(target);
-      }
-      target.end();
-      await ended;
-      if (offset !== bytes) {
-        const detail = `${offset} bytes came, and the store names ${bytes}`;
+      const copied = await copyBytes(reader, draft);
+      if (copied !== bytes) {
+        const detail = `${copied} bytes came, and the store names ${bytes}`;
         throw new SluiceError("MOUNT_FAILED", detail, { file: source.path });
       }
       await chmod(draft, 0o444);
       await rename(draft, file);
     } catch (error) {
-      target.destroy();
       await rm(draft, { force: true });
       throw error;
     } finally {
@@ -165,22 +150,6 @@ export class ObjectCache {
       if (isIdle) await rm(path, { recursive: true, force: true });
     }
   }
-}
-
-function drained(target: NodeJS.WritableStream): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const end = () => {
-      target.off("drain", end);
-      target.off("error", fail);
-      resolve();
-    };
-    const fail = (error: unknown) => {
-      target.off("drain", end);
-      reject(error);
-    };
-    target.once("drain", end);
-    target.once("error", fail);
-  });
 }
 
 /** An object store may hold `a` and `a/b`; a folder cannot. */

@@ -14,6 +14,7 @@ import type { Processes, ProcessIdentity } from "../coordinate/processes.ts";
 import { rowLogPath, stagedPath } from "../directory/layout.ts";
 import { createOnce, readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
+import { HashedFile, writeWhole } from "../output/hashed-file.ts";
 import type { RunContext } from "../run-context.ts";
 import { MountView, type ResultFile } from "./mount-view.ts";
 import { ObjectCache, stagingFolder } from "./object-cache.ts";
@@ -191,19 +192,9 @@ class Outlet {
   async #store(mount: number, { name, file, bytes }: ResultFile, id: string): Promise<StagedFile> {
     const { storage } = this.#stages[mount]!;
     const path = stagedName(id, name);
-    const writer = await storage.writer(path);
-    const digest = sha256Stream();
-    try {
-      for await (const chunk of createReadStream(file)) {
-        digest.update(chunk as Buffer);
-        await writer.write(chunk as Buffer);
-      }
-      await writer.close();
-    } catch (error) {
-      await writer.abort();
-      throw error;
-    }
-    const sha256 = digest.digest("hex");
+    const { sha256 } = await writeWhole(await HashedFile.open(storage, path), async (stored) => {
+      for await (const chunk of createReadStream(file)) await stored.write(chunk as Buffer);
+    });
     await assertStored(storage, path, { bytes, sha256 });
     return { mount, name, bytes, sha256 };
   }

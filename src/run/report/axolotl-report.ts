@@ -11,6 +11,7 @@ import { linesOfChunks } from "../../foundation/lines.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import { reportPath } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
+import { writeWhole } from "../output/hashed-file.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
 import { eachTask, type Plan, rowsOfTask, standingPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
@@ -42,10 +43,9 @@ export interface ReportedPrompt {
  * @throws SluiceError `INPUT_CHANGED` if the input is no longer the planned one.
  */
 export async function writeAxolotlReport(context: RunContext, summary: RunSummary): Promise<void> {
-  const writer = await context.storage.writer(reportPath);
   let text = `${JSON.stringify(summary).slice(0, -1)},"response":[`;
   let separator = "";
-  try {
+  await writeWhole(await context.storage.writer(reportPath), async (writer) => {
     for await (const entry of reportedPrompts(context)) {
       text += `${separator}${JSON.stringify(entry)}`;
       separator = ",";
@@ -54,11 +54,7 @@ export async function writeAxolotlReport(context: RunContext, summary: RunSummar
       text = "";
     }
     await writer.write(Buffer.from(`${text}]}\n`));
-    await writer.close();
-  } catch (error) {
-    await writer.abort();
-    throw error;
-  }
+  });
 }
 
 /** Joins the rows of the first plan with their results. */

@@ -9,7 +9,7 @@ import type { RunContext } from "../run-context.ts";
 import { type RunJobOptions, type RunResult, runJob } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { noRequests } from "../status/request-counts.ts";
-import { factsOf } from "./mended-rows.ts";
+import { factsOf } from "./corrected-rows.ts";
 import type { FindTasks, RetryTasks } from "./plan-retry.ts";
 import { changedInput, rescanInput } from "./rescan.ts";
 import { runGeneration } from "./run-retry.ts";
@@ -66,7 +66,7 @@ async function appendedTasks(
     throw changedInput("it changed before the rows that were appended", {
       file: slice.file,
       line: slice.firstLine,
-      hint: `rows that failed and were mended: sluice retry ${storage.location} --reread`,
+      hint: `failed rows that were corrected: sluice retry ${storage.location} --reread`,
     });
   }
   if (appended.length === 0) return { tasks: [] };

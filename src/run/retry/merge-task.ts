@@ -5,8 +5,7 @@ import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../directory/lines.ts";
 import { readJson } from "../directory/records.ts";
-import { writeWhole } from "../output/encoded-file.ts";
-import { HashedFile } from "../output/hashed-file.ts";
+import { HashedFile, writeWhole } from "../output/hashed-file.ts";
 import type { FileRecord, Task } from "../plan/plan.ts";
 
 /** One task of the run before a retry, and the retry's work on it. */
@@ -62,7 +61,7 @@ export async function mergeTask(
   const counts: [row: number, lines: number][] = [];
   const merged = { results: 0, failed: 0, recovered: 0, filtered: 0 };
   const letters: string[] = [];
-  for (const index of plannedRows(task)) {
+  for (const index of plannedIndexes(task)) {
     const wasAnswered = !before.has(index);
     const isAnswered = asked.has(index) && !again.has(index);
     const hadLine = wasAnswered || resultsHoldFailed;
@@ -114,7 +113,7 @@ async function nextLines(
 }
 
 /** Indexes of the rows that get an outcome in a task. */
-export function* plannedRows({ firstRow, rows, only }: Task): Generator<number> {
+export function* plannedIndexes({ firstRow, rows, only }: Task): Generator<number> {
   if (only !== undefined) yield* indexesIn(only);
   else for (let index = firstRow; index < firstRow + rows; index++) yield index;
 }

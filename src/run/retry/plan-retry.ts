@@ -44,7 +44,7 @@ export interface RetryRequest {
   /** `appended`: only rows that were appended to the run's input since. */
   where: RetryWhere | "appended";
   job: JobSpec;
-  /** Where rows are read again: the input itself, or a file of mended rows. */
+  /** Where rows are read again: the input itself, or a file of corrected rows. */
   reread?: "input" | { file: string };
 }
 
@@ -90,7 +90,7 @@ export async function retriedJob(
 
 const ownDataset =
   "read its failed rows (sluice results --failed), and run those as a dataset of their own; " +
-  "of runs whose stages are modules, failed rows are asked again";
+  "of runs whose stages are modules, failed rows are processed again";
 
 /** Functions of a program end with it: only modules can be loaded again. */
 export function assertLoadable({ model }: JobSpec, hint = ownDataset): void {

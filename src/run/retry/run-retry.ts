@@ -12,7 +12,7 @@ import { type CallOptions, type RunResult, runAndSeal, withSharedLimits } from "
 import type { Manifest } from "../seal/manifest.ts";
 import { publishNewestSeal } from "../seal/publish-seal.ts";
 import { openRetry } from "./abandon-retry.ts";
-import { mendedTasks } from "./mended-rows.ts";
+import { correctedTasks } from "./corrected-rows.ts";
 import {
   type FindTasks,
   planRetry,
@@ -25,7 +25,7 @@ import { sealRetry } from "./seal-retry.ts";
 
 export interface RunRetryOptions extends CallOptions {
   where: RetryWhere;
-  /** Reads the rows again: from the input, or from a file of mended rows, by its absolute path. */
+  /** Reads the rows again: from the input, or from a file of corrected rows (an absolute path). */
   reread?: RetryRequest["reread"];
   /** Makes the present job from the last one. */
   change(stored: JobSpec): Promise<JobSpec>;
@@ -52,7 +52,7 @@ export async function runRetry(
   });
   const { where, reread } = options;
   const request: RetryRequest = { where, job, ...(reread && { reread }) };
-  const findTasks = reread && mendedTasks(storage, dependencies, request, options.onEvent);
+  const findTasks = reread && correctedTasks(storage, dependencies, request, options.onEvent);
   return await runGeneration(location, dependencies, request, options, findTasks);
 }
 
@@ -118,7 +118,7 @@ export async function runGeneration(
   }
 }
 
-/** Mended rows are not at their planned places: a retry must be told to look for them. */
+/** Corrected rows are not at their planned places: a retry must be told to look for them. */
 function withHint(
   result: RunResult,
   { directory }: RunLocation,
@@ -127,7 +127,7 @@ function withHint(
   const { error } = result;
   if (error?.code !== "INPUT_CHANGED" || reread || where === "appended") return result;
   const { message, place, cause } = error;
-  const hint = `if rows that failed were mended there: sluice retry ${directory} --reread`;
+  const hint = `if failed rows were corrected there: sluice retry ${directory} --reread`;
   return { ...result, error: wordedError("INPUT_CHANGED", message, { ...place, cause, hint }) };
 }
 

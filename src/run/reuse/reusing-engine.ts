@@ -159,7 +159,7 @@ class ReusingEngine extends WrappedEngine {
     if (!this.#hasCacheFailed) {
       this.#options.logger.log(
         "warn",
-        `goes on without the cache: ${asSluiceError(error).message}`,
+        `continues without the cache: ${asSluiceError(error).message}`,
       );
     }
     this.#hasCacheFailed = true;

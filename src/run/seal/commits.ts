@@ -2,12 +2,12 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { indexSetOf } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
-import { commitPath, commitPrefix, type Generation, taskOfCommit } from "../directory/layout.ts";
+import { commitPath, commitPrefix, type RunGeneration, taskOfCommit } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
 
 /** Numbers of the tasks with a commit in this generation: one listing, no reads. */
-export async function committedTasks(storage: Storage, of: Generation): Promise<Set<number>> {
+export async function committedTasks(storage: Storage, of: RunGeneration): Promise<Set<number>> {
   const tasks = new Set<number>();
   for await (const { path } of storage.list(commitPrefix)) {
     const task = taskOfCommit(path, of);
@@ -48,11 +48,19 @@ export interface StoredCommit {
 }
 
 /** Reads a commit and checks it against its name. */
-export async function readCommit(storage: Storage, of: Generation, task: number): Promise<Commit> {
+export async function readCommit(
+  storage: Storage,
+  of: RunGeneration,
+  task: number,
+): Promise<Commit> {
   return (await readStored(storage, of, task)).commit;
 }
 
-async function readStored(storage: Storage, of: Generation, task: number): Promise<StoredCommit> {
+async function readStored(
+  storage: Storage,
+  of: RunGeneration,
+  task: number,
+): Promise<StoredCommit> {
   const path = commitPath(task, of);
   let bytes: Uint8Array = Buffer.alloc(0);
   const read = async (file: string) => {
@@ -73,7 +81,7 @@ const readsAtOnce = 32;
 /** Reads commits in the order of `tasks`, several at once. */
 export async function* readCommits(
   storage: Storage,
-  of: Generation,
+  of: RunGeneration,
   tasks: Iterable<number>,
 ): AsyncGenerator<Commit> {
   for await (const { commit } of readStoredCommits(storage, of, tasks)) yield commit;
@@ -82,7 +90,7 @@ export async function* readCommits(
 /** Like `readCommits`, with the bytes of each. */
 export async function* readStoredCommits(
   storage: Storage,
-  of: Generation,
+  of: RunGeneration,
   tasks: Iterable<number>,
 ): AsyncGenerator<StoredCommit> {
   const pending: Promise<StoredCommit>[] = [];
@@ -99,14 +107,14 @@ export async function* readStoredCommits(
 /** Counts the failed rows of a run as its commits come in, whoever makes them. */
 export class FailedRows {
   readonly #storage: Storage;
-  readonly #generation: Generation;
+  readonly #generation: RunGeneration;
   readonly #counted = new Set<number>();
   readonly #onCommit: (commit: Commit) => void;
 
   /** @param onCommit told of each commit that is counted. */
   constructor(
     storage: Storage,
-    generation: Generation,
+    generation: RunGeneration,
     onCommit: (commit: Commit) => void = () => {},
   ) {
     this.#storage = storage;

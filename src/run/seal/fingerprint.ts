@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
-import { limits } from "../../foundation/limits.ts";
+import { fileChunks } from "../directory/lines.ts";
 import type { FileRecord } from "../plan/plan.ts";
 
 /** A segment of a file that must have this checksum. */
@@ -31,23 +31,16 @@ export async function fingerprint(
   path: string,
   segments: readonly Segment[] = [],
 ): Promise<Fingerprint> {
-  const reader = await storage.open(path);
-  try {
-    const digest = sha256Stream();
-    const cutter = new SegmentCheck(segments);
-    let [bytes, lines] = [0, 0];
-    while (bytes < reader.bytes) {
-      const chunk = await reader.read(bytes, limits.readChunkBytes);
-      if (chunk.length === 0) break;
-      digest.update(chunk);
-      cutter.add(chunk);
-      bytes += chunk.length;
-      for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines++;
-    }
-    return { bytes, lines, sha256: digest.digest("hex"), wrongSegment: cutter.end() };
-  } finally {
-    await reader.close();
+  const digest = sha256Stream();
+  const cutter = new SegmentCheck(segments);
+  let [bytes, lines] = [0, 0];
+  for await (const chunk of fileChunks(storage, path)) {
+    digest.update(chunk);
+    cutter.add(chunk);
+    bytes += chunk.length;
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines++;
   }
+  return { bytes, lines, sha256: digest.digest("hex"), wrongSegment: cutter.end() };
 }
 
 /**

@@ -8,6 +8,7 @@ import { deadLetterPrefix, manifestPathOf, partPrefix, successPath } from "../di
 import { fileChunks, readLines } from "../directory/lines.ts";
 import { assertStands } from "../directory/run-storage.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
+import { writeWhole } from "../output/hashed-file.ts";
 import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
 import { mergeFile, mergeParts } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
@@ -243,12 +244,7 @@ async function unlessCleaned(
 }
 
 async function copyOut(storage: Storage, from: string, outside: Storage, to: string) {
-  const writer = await outside.writer(to);
-  try {
+  await writeWhole(await outside.writer(to), async (writer) => {
     for await (const chunk of fileChunks(storage, from)) await writer.write(chunk);
-    await writer.close();
-  } catch (error) {
-    await writer.abort();
-    throw error;
-  }
+  });
 }

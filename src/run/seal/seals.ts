@@ -3,8 +3,8 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { PaidAnswers } from "../bill/costs.ts";
 import {
-  type Generation,
   planPath,
+  type RunGeneration,
   sealPath,
   sealsPrefix,
   successPath,
@@ -19,7 +19,7 @@ import type { Manifest, Success } from "./manifest.ts";
  * work on a generation decides. A retry is planned only after the generation before it has ended:
  * an older seal can never follow a newer one.
  */
-export interface Seal extends Generation {
+export interface Seal extends RunGeneration {
   end: "sealed" | "abandoned";
   /** The sealed generation that it builds on; null for the run itself. */
   base: number | null;

@@ -9,13 +9,13 @@ import type { Bill } from "../bill/bill.ts";
 import { noPaidAnswers, usdOf } from "../bill/costs.ts";
 import {
   deadLetterPrefix,
-  type Generation,
   manifestPathOf,
   manifestsPrefix,
   partPath,
   partPrefix,
   planPath,
   planPathOf,
+  type RunGeneration,
   sealPath,
   successPath,
   writtenManifestPath,
@@ -337,7 +337,7 @@ class Verifier {
     this.#commits.retries.set(generation, commits.set(task, commit));
   }
 
-  async #commit(file: FileRecord, of: Generation): Promise<Commit | undefined> {
+  async #commit(file: FileRecord, of: RunGeneration): Promise<Commit | undefined> {
     const bytes = await this.#read(file.path, "the commit is missing");
     if (!bytes) return undefined;
     if (sha256Hex(bytes) !== file.sha256 || bytes.length !== file.bytes) {

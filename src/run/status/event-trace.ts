@@ -33,7 +33,7 @@ export interface WriterTrace {
 /** The writers of a run: the leading coordinator, and joining workers. */
 export interface RunTrace {
   coordinator: WriterTrace | undefined;
-  fixed: readonly WriterTrace[];
+  joined: readonly WriterTrace[];
 }
 
 const coordinatorName = /^\d{6,8}\.jsonl/;
@@ -43,7 +43,7 @@ export class EventTrace {
   readonly #storage: Storage;
   #number = 0;
   #coordinator: WriterReader | undefined;
-  readonly #fixed = new Map<string, WriterReader>();
+  readonly #joined = new Map<string, WriterReader>();
 
   constructor(storage: Storage) {
     this.#storage = storage;
@@ -56,22 +56,22 @@ export class EventTrace {
       this.#coordinator = number === 0 ? undefined : new WriterReader(this.#storage, number);
     }
     await this.#coordinator?.read();
-    await this.#findFixed();
-    for (const reader of this.#fixed.values()) await reader.read();
+    await this.#findJoined();
+    for (const reader of this.#joined.values()) await reader.read();
     const ofPlan = ({ run }: WriterReader) =>
       run?.runId === plan.runId && run.generation === plan.generation;
     return {
       coordinator: this.#coordinator?.trace,
-      fixed: [...this.#fixed.values()].filter(ofPlan).map(({ trace }) => trace),
+      joined: [...this.#joined.values()].filter(ofPlan).map(({ trace }) => trace),
     };
   }
 
-  async #findFixed(): Promise<void> {
+  async #findJoined(): Promise<void> {
     for await (const { path } of this.#storage.list(eventPrefix)) {
       const name = path.slice(eventPrefix.length);
       const [writer] = name.split(".", 1);
-      if (coordinatorName.test(name) || !writer || this.#fixed.has(writer)) continue;
-      this.#fixed.set(writer, new WriterReader(this.#storage, writer));
+      if (coordinatorName.test(name) || !writer || this.#joined.has(writer)) continue;
+      this.#joined.set(writer, new WriterReader(this.#storage, writer));
     }
   }
 }

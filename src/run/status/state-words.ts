@@ -7,7 +7,7 @@ export const stateWords = Object.freeze({
   running: "a process that lives is working on it",
   successful: "it is done; a run: sealed, with no more failed rows than it may have",
   failed: "it ended before it was done; a run: also when sealed with too many failed rows",
-  canceled: "somebody stopped it before it was done; the same command goes on with it",
+  canceled: "somebody stopped it before it was done; the same command continues it",
 });
 
 /** State of a run, a task or a worker. */

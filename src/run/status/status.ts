@@ -7,7 +7,7 @@ import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "..
 import { type EarlierCost, earlierCost } from "../bill/budget.ts";
 import { type Budget, pricesOf, type Spending, tokensOf, usdOf } from "../bill/costs.ts";
 import { journaledAnswers, journaledAttempts } from "../bill/journaled.ts";
-import { type LookOptions, lookAtLives, type RunLives } from "../coordinate/lives.ts";
+import { isAtWork, type LookOptions, lookAtLives, type RunLives } from "../coordinate/lives.ts";
 import { cancelPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -319,9 +319,9 @@ function toldBy(
   if (!trace) return { traces: new Map(), stopped: undefined, told: [] };
   const living = new Set(workers.flatMap(({ lives, record }) => (lives ? record.worker : [])));
   const lives = (writer: WriterTrace) => [...writer.workers].some((worker) => living.has(worker));
-  const leaders = trace.fixed.filter(lives);
+  const leaders = trace.joined.filter(lives);
   if (coordinator?.lives && trace.coordinator) leaders.push(trace.coordinator);
-  const writers = [...(trace.coordinator ? [trace.coordinator] : []), ...trace.fixed].sort(
+  const writers = [...(trace.coordinator ? [trace.coordinator] : []), ...trace.joined].sort(
     (one, other) => (one.time < other.time ? -1 : 1),
   );
   return {
@@ -422,13 +422,12 @@ function spentOfBudget(
  * The plan in work: that of the latest retry, else of the run. A retry without answers and without
  * a working process is ignored.
  */
-async function latestPlan(storage: Storage, { coordinator, workers }: RunLives): Promise<Plan> {
+async function latestPlan(storage: Storage, lives: RunLives): Promise<Plan> {
   const first = await readPlan(storage);
   const { sealed } = await readSeals(storage, first);
   if (!sealed) return first;
   const retry = await openRetry(storage, first);
-  const isWorkedOn = coordinator?.lives || workers.some(({ lives }) => lives);
-  if (retry && (isWorkedOn || !(await answeredNothing(storage, retry)))) return retry;
+  if (retry && (isAtWork(lives) || !(await answeredNothing(storage, retry)))) return retry;
   return await readPlan(storage, sealed.generation);
 }
 

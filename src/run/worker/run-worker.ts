@@ -21,10 +21,10 @@ import type { WorkerHandle } from "../dispatch/dispatch.ts";
 import { RequestTraces } from "../execute/request-traces.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
-import { KeptPrompts } from "../kept/kept-prompts.ts";
 import { asksAboutFiles } from "../plan/job-files.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
 import { effectiveJob, readPlan } from "../plan/plan.ts";
+import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
 import { withReuse } from "../reuse/with-reuse.ts";
 import { type RunContext, runContext } from "../run-context.ts";
@@ -75,8 +75,8 @@ export async function runWorker(options: RunWorkerOptions): Promise<SluiceError 
     await prepareMachine(options, job);
     const jobPrompts = promptSetOf(job, context.plan.seed);
     const traces = context.trace && new RequestTraces(context.trace, context.clock);
-    const opened = await openedEngine(options, context, traces);
-    const prompts = keptPrompts(context, dependencies, jobPrompts, opened);
+    const opened = await engineOf(options, context, traces);
+    const prompts = preparedPrompts(context, dependencies, jobPrompts, opened);
     const promptSet = prompts?.promptSet ?? jobPrompts;
     const engine = await reusingEngine(opened, promptSet, context, dependencies);
     const { pid } = dependencies.processes.self();
@@ -138,7 +138,7 @@ async function prepareMachine(
   }
 }
 
-async function openedEngine(
+async function engineOf(
   { openEngine: open = openEngine, engineContext, dependencies }: RunWorkerOptions,
   context: RunContext,
   traces: RequestTraces | undefined,
@@ -189,17 +189,17 @@ async function reusingEngine(
   });
 }
 
-function keptPrompts(
+function preparedPrompts(
   { plan: { job }, logger }: RunContext,
   { openStorage }: RunDependencies,
   promptSet: PromptSet,
   engine: Engine,
-): KeptPrompts | undefined {
+): PreparedPrompts | undefined {
   const { keeper } = promptSet;
   if (job.preparedDir === undefined || keeper === undefined) return undefined;
   const storage = openStorage(job.preparedDir);
   const tokenize = engine.tokenize?.bind(engine);
-  return new KeptPrompts({ storage, job, promptSet, keeper, tokenize, logger });
+  return new PreparedPrompts({ storage, job, promptSet, keeper, tokenize, logger });
 }
 
 async function openContext({

@@ -13,9 +13,9 @@ import type { EarlierEnds } from "../attempt/suspects.ts";
 import { Executor } from "../execute/executor.ts";
 import type { RequestTraces } from "../execute/request-traces.ts";
 import { RowReach } from "../execute/row-reach.ts";
-import type { KeptPrompts } from "../kept/kept-prompts.ts";
 import { plannedRows, TaskTable } from "../plan/plan.ts";
 import { inPrefixOrder } from "../plan/prefix-order.ts";
+import type { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import type { RunContext } from "../run-context.ts";
 import type { TaskOutcome } from "../status/events.ts";
 import { type FromWorker, protocolVersion, type ToWorker } from "./protocol.ts";
@@ -27,7 +27,7 @@ export interface WorkerOptions {
   redact(text: string): string;
   promptSet: PromptSet;
   /** The folder of prompts for other runs: `promptSet` belongs to it. */
-  prompts?: KeptPrompts | undefined;
+  prompts?: PreparedPrompts | undefined;
   /** The spans of requests, where the run is traced. */
   traces?: RequestTraces | undefined;
   channel: Channel<FromWorker, ToWorker>;

@@ -6,6 +6,7 @@ import {
   jsonObjectIn,
 } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import { clipped } from "../../foundation/suggest.ts";
 import type { BatchProblem } from "./batch.ts";
 
 /** The endpoints of batches, and the member of a body that holds the question. */
@@ -161,9 +162,6 @@ class InputCheck {
 
 const isAbsent = (value: Json | undefined) => value === undefined || value === null;
 
-const maxShown = 100;
-
 function shown(value: Json): string {
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.length > maxShown ? `${text.slice(0, maxShown)}…` : text;
+  return clipped(typeof value === "string" ? value : JSON.stringify(value), 100);
 }

@@ -1,6 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { readLines } from "../../run/directory/lines.ts";
+import { HashedFile, writeWhole } from "../../run/output/hashed-file.ts";
 
 /** What OpenAI says of rows that were never sent, by the code that their run gave them. */
 const unsent: Readonly<Record<string, { code: string; message: string }>> = {
@@ -36,14 +37,7 @@ export function errorLine(line: string): string {
 
 /** Writes the lines of all failed rows in OpenAI's form. */
 export async function writeErrorLines(storage: Storage, from: string, to: string): Promise<void> {
-  const writer = await storage.writer(to);
-  try {
-    for await (const line of readLines(storage, from)) {
-      await writer.write(Buffer.from(`${errorLine(line)}\n`));
-    }
-  } catch (error) {
-    await writer.abort();
-    throw error;
-  }
-  await writer.close();
+  await writeWhole(await HashedFile.open(storage, to), async (file) => {
+    for await (const line of readLines(storage, from)) await file.add(errorLine(line));
+  });
 }

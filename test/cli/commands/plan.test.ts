@@ -34,13 +34,13 @@ describe("sluice plan --advise", () => {
     const { folder } = preparedRun(scratchFolder(), rows);
     const start = ["--machine-start", "9m", "--price", "2"];
     const { stdout } = await call(folder, "plan", ...job, ...slow, "--advise", ...start);
-    const title = /^ +workers +shards +rows each +a shard +time +machines +lost$/m;
+    const title = /^ +workers +tasks +rows each +a task +time +machines +lost$/m;
     expect(stdout).toMatch(title);
     // Nine minutes of start for seconds of work: a second machine would double the price.
     expect(stdout).toMatch(/^→ +1 +\d+ +\d+ .* 9\d\.\d %$/m);
     // How long one takes was measured: on a busy machine it is more than a second.
-    expect(stdout).toMatch(/^proposed {2}1 worker, \d+ shards of \d+ rows: (<1|\d+)s each$/m);
-    expect(stdout).toMatch(/^start {5}9m\d\ds until a machine asks its first row$/m);
+    expect(stdout).toMatch(/^proposed {2}1 worker, \d+ tasks of \d+ rows: (<1|\d+)s each$/m);
+    expect(stdout).toMatch(/^start {5}9m\d\ds until a machine processes its first row$/m);
     expect(stdout).toMatch(/^flags {5}--shard\.rows \d+ --workers\.max 1$/m);
   });
 

@@ -18,7 +18,7 @@ describe("sluice retry", () => {
     const again = await call(folder, "retry", "out");
     expect(again).toEqual({
       stdout: "",
-      stderr: "no row of this run is failed, there is nothing to do: out\n",
+      stderr: "no row of this run failed, there is nothing to do: out\n",
       exitCode: 0,
     });
   });

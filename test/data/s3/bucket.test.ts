@@ -92,7 +92,7 @@ describe("S3Bucket", () => {
     };
     expect(await errorOf(all())).toMatchObject({
       code: "STORE_FAILED",
-      message: expect.stringContaining("its listing goes on where it was"),
+      message: expect.stringContaining("its listing repeats itself"),
     });
   });
 

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { commandDescription } from "../../../src/engines/command/description.ts";
 import { commandModel } from "../../../src/engines/command/options.ts";
+import { unsupportedOptions } from "../../../src/engines/registry.ts";
+import { greedyParameters } from "../../../src/foundation/inference.ts";
 import { modelContext } from "../models/context.ts";
 
 const parse = (changes: object) =>
@@ -37,7 +39,8 @@ describe("commandDescription", () => {
     const { logprobs, ...others } = commandDescription.support(parse({}));
     expect(logprobs).toContain("leave it out");
     expect(Object.values(others).every((each) => each === true)).toBe(true);
-    const refused = commandDescription.unsupportedPolicies!(["fail", "truncate-left"]);
+    const parameters = { ...greedyParameters, maxNewTokens: 8, seed: 7 };
+    const refused = unsupportedOptions(parse({}), parameters, ["fail", "truncate-left"]);
     expect(refused).toMatchObject([{ option: "onTooLong: truncate-left" }]);
   });
 

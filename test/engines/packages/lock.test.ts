@@ -6,7 +6,7 @@ import {
   openvinoLockFor,
   type PipInstall,
   packagedEngine,
-  thisMachine,
+  packageMachine,
 } from "../../../src/engines/packages/lock.ts";
 
 const linux = { platform: "linux", architecture: "x64", hardware: "cpu" } as const;
@@ -110,9 +110,9 @@ describe("packagedEngine", () => {
   });
 });
 
-describe("thisMachine", () => {
+describe("packageMachine", () => {
   it("is the machine that this runs on", () => {
-    expect(thisMachine()).toMatchObject({
+    expect(packageMachine()).toMatchObject({
       platform: process.platform,
       architecture: process.arch,
     });

@@ -139,6 +139,6 @@ describe("a row that does not suit its type", () => {
 
   it("fails when its conversation asks nothing", () => {
     const row = { messages: [{ role: "assistant", content: "Hello." }] };
-    expect(() => compile({ type: "chat_template" }).asks(row)).toThrow(/asks nothing/);
+    expect(() => compile({ type: "chat_template" }).asks(row)).toThrow(/has no message to answer/);
   });
 });

@@ -55,7 +55,7 @@ describe("advise", () => {
     expect(slow.proposed.seconds.estimated).toBeGreaterThan(3600 + 36_000 / 11);
   });
 
-  it("cuts shards by the root of twice their cost and the time that they are at stake", () => {
+  it("cuts tasks by the root of twice their cost and the time that they are at stake", () => {
     const { options } = advise(factsOf({ deadlineSeconds: 7200 }));
     const one = options.find(({ workers }) => workers === 1)!;
     const best = Math.sqrt(2 * overhead * 36_000);
@@ -80,7 +80,7 @@ describe("advise", () => {
     const inStore = advise(factsOf({ ...facts, journal: "store" }));
     expect(inStore.lostSecondsPerPreemption).toBe(2 + limits.maxSegmentAgeMs / 2000);
     expect(onDisk.lostSecondsWithoutJournal).toBe(2 + onDisk.proposed.shardSeconds / 2);
-    // A shard that is shorter than an interval is committed before the journal would be put there.
+    // A task that is shorter than an interval is committed before the journal would be put there.
     const short = advise(factsOf({ ...facts, journal: "store", rows: 100, secondsPerRow: 0.1 }));
     expect(short.lostSecondsPerPreemption).toBe(2 + short.proposed.shardSeconds / 2);
     const calm = advise(factsOf({ deadlineSeconds: 1e6 }));
@@ -122,10 +122,10 @@ describe("advise", () => {
     expect(unsure.seconds.high).toBeLessThanOrEqual(7200);
   });
 
-  it("warns of shards above 30 minutes", () => {
+  it("warns of tasks above 30 minutes", () => {
     expect(advise(factsOf()).warnings).toEqual([]);
     const planned = advise(factsOf({ plannedRowsPerShard: 2000 })).warnings;
-    expect(planned).toEqual([expect.stringContaining("a shard takes 33 minutes")]);
+    expect(planned).toEqual([expect.stringContaining("a task takes 33 minutes")]);
     const slowRows = advise(factsOf({ rows: 10, plannedRowsPerShard: 1, secondsPerRow: 1801 }));
     expect(slowRows.warnings).toContainEqual(expect.stringContaining("a single row takes"));
   });

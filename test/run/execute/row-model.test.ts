@@ -92,7 +92,7 @@ describe("assertStagesAskable", () => {
   it("refuses what a pipeline has no place for", () => {
     const stage = { model: fake(), prompt: "p" };
     const prompted = jobWith(stage, { prompt: "p" });
-    expect(() => assertStagesAskable(prompted)).toThrow("asked by its stages");
+    expect(() => assertStagesAskable(prompted)).toThrow("give them to stages of kind generate");
     const included = jobWith(stage, { output: { include: ["usage"] } });
     expect(() => assertStagesAskable(included)).toThrow("output.include");
   });

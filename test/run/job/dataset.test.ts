@@ -62,7 +62,7 @@ describe("dataset", () => {
     const entry = "dataset: {path: a.jsonl, type: alpaca}";
     const both = await fail(withDatasets(`${entry}\ninput: b.jsonl\nprompt: x`));
     expect(both.message).toContain("input: dataset says what is read");
-    expect(both.message).toContain("prompt: dataset says what is asked");
+    expect(both.message).toContain("prompt: dataset has prompts of its own");
     const flags = { dataset: "path=/c.jsonl,type=alpaca" };
     const { job } = await load("model: {engine: fake}\ninput: b.jsonl\nprompt: x", { flags });
     expect([job.input[0]!.path, job.prompt]).toEqual(["/c.jsonl", undefined]);

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
-import { EncodedFile, encodeFile, writeWhole } from "../../../src/run/output/encoded-file.ts";
+import { EncodedFile, encodeFile } from "../../../src/run/output/encoded-file.ts";
+import { writeWhole } from "../../../src/run/output/hashed-file.ts";
 import { errorOf, pathsOf } from "../run-fixture.ts";
 
 const linesOf = (count: number) => Array.from({ length: count }, (_, row) => `{"row":${row}}`);

@@ -19,7 +19,7 @@ describe("hostedNotice", () => {
     const notice = await noticeFor("https://api.example.com/v1", {
       generation: { maxNewTokens: 100 },
     });
-    expect(notice).toMatch(/^api\.example\.com is about to be asked 30 requests: about \d+ prompt/);
+    expect(notice).toMatch(/^about to send 30 requests to api\.example\.com: about \d+ prompt/);
     expect(notice).toContain("at most 3,000 new ones");
   });
 
@@ -29,7 +29,7 @@ describe("hostedNotice", () => {
     expect(await noticeFor("https://api.example.com/v1", {}, stop)).toBeUndefined();
   });
 
-  it.each(["http://127.0.0.1:8000/v1", "http://localhost/v1", "http://10.0.0.7:80/v1"])(
+  it.each(["http://127.0.0.1:8000/v1", "http://localhost/v1", "http://gpu-1:80/v1"])(
     "is silent for %s",
     async (baseUrl) => {
       expect(await noticeFor(baseUrl)).toBeUndefined();
@@ -43,7 +43,7 @@ describe("hostedNotice", () => {
       model: { engine: "pipeline", stages },
       prompt: undefined,
     });
-    expect(notice).toMatch(/^a stage is about to ask api\.example\.com, for 30 rows/);
+    expect(notice).toMatch(/^a stage is about to send 30 rows to api\.example\.com/);
   });
 
   it("is silent where the job has a budget, and for other engines", async () => {

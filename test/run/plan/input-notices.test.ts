@@ -25,12 +25,12 @@ async function noticesFor(rowsByPath: Record<string, number>): Promise<string[]>
 }
 
 describe("inputNotices", () => {
-  it("says that compressed files lie in one shard each, and how large that is", async () => {
+  it("says that compressed files lie in one task each, and how large that is", async () => {
     expect(await noticesFor({ "a.jsonl.gz": 3 })).toEqual([
-      "1 file is compressed or of another encoding, so that it cannot be cut: it is one shard",
+      "1 file is compressed or of another encoding, so that it cannot be cut: it is one task",
     ]);
     expect(await noticesFor({ "a.jsonl.gz": 3, "b.jsonl.gz": 1500, "c.jsonl": 5 })).toEqual([
-      "2 files are compressed or of another encoding, so that they cannot be cut: each lies in one shard, " +
+      "2 files are compressed or of another encoding, so that they cannot be cut: each lies in one task, " +
         "the largest of 1,500 rows; more files share work out better",
     ]);
   });

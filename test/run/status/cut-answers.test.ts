@@ -5,7 +5,7 @@ import { memoryRuns } from "../memory-runs.ts";
 import { jobOf, rowsOf } from "../run-fixture.ts";
 import { responseOf, scriptedEngine } from "../scripted-engine.ts";
 
-describe("the command that asks rows with cut answers again", () => {
+describe("the command that processes rows with cut answers again", () => {
   const limit = (generation: JobInput["generation"]) =>
     cutRetryOf(jobOf({ generation }), "out")?.split("--set ")[1];
 

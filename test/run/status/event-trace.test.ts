@@ -56,12 +56,12 @@ it("follows the joining workers of one run and retry, and what each said last", 
   await write("06ccccccccccccc", begin(2) + worker + start(1));
   await storage.replace(eventLogPath(1), Buffer.from(begin()));
   const trace = new EventTrace(storage);
-  const { coordinator, fixed } = await trace.read(plan, 0);
+  const { coordinator, joined } = await trace.read(plan, 0);
   expect(coordinator).toBeUndefined();
-  expect(fixed).toMatchObject([
+  expect(joined).toMatchObject([
     { progress: { done: 5 }, workers: new Set(["w1"]) },
     { stopped: { code: "STORE_FULL" }, workers: new Set() },
   ]);
   const retry = await trace.read({ ...plan, generation: 2 }, 0);
-  expect(retry.fixed.map(({ tasks }) => [...tasks.keys()])).toEqual([[1]]);
+  expect(retry.joined.map(({ tasks }) => [...tasks.keys()])).toEqual([[1]]);
 });

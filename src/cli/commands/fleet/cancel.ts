@@ -24,7 +24,7 @@ const waitMs = 15_000;
 export function register(fleet: Command, given: CliIo): void {
   const command = fleet
     .command("cancel")
-    .description("Start no more programs of a fleet. Those that run come to their end.");
+    .description("Start no more programs of a fleet. Running programs finish.");
   const io = withStoreFlags(command, given);
   withTarget(command)
     .option("--hard", "end the running programs as well, and wait for that")

@@ -138,5 +138,5 @@ function spoken(delimiter: string): string {
 }
 
 function unreadable(detail: string, file: string, line: number): SluiceError {
-  return new SluiceError("INPUT_UNREADABLE", detail, { file, line, hint: "mend the header" });
+  return new SluiceError("INPUT_UNREADABLE", detail, { file, line, hint: "correct the header" });
 }

@@ -1,4 +1,5 @@
 import type { Clock } from "../../../foundation/clock.ts";
+import { isOwnHost } from "../../../foundation/reach.ts";
 import { loadPages, type ServerLoad } from "./server-load.ts";
 
 /** Time between two reads of a server's load. */
@@ -91,10 +92,5 @@ export class LoadWatch {
  */
 export function isOwnServer(address: string): boolean {
   const { protocol, hostname } = new URL(address);
-  if (protocol === "http:") return true;
-  return (
-    !hostname.includes(".") ||
-    /^(10|127|192\.168|172\.(1[6-9]|2\d|3[01]))\.[\d.]+$/.test(hostname) ||
-    /\.(local|internal|lan|svc)$/.test(hostname)
-  );
+  return protocol === "http:" || isOwnHost(hostname);
 }

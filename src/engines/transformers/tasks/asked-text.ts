@@ -26,7 +26,7 @@ export function textColumnOf(request: InferenceRequest, column: string, key: str
 
 /** @param key the job's key with the column's name. */
 export function columnInvalid(detail: string, column: string, key: string): SluiceError {
-  const hint = `mend the row, or name another column with model.${key}`;
+  const hint = `correct the row, or name another column with model.${key}`;
   return new SluiceError("COLUMN_INVALID", detail, { field: column, hint });
 }
 

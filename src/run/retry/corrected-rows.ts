@@ -29,27 +29,27 @@ import { type FailedRow, failedRowsOf } from "./cut-rows.ts";
 import { type FindTasks, type RetryRequest, type RetryTasks, retryTask } from "./plan-retry.ts";
 import { changedInput, rescanInput, rowHashesOf } from "./rescan.ts";
 
-/** What the search for mended rows needs. */
-interface Mending {
+/** What the search for corrected rows needs. */
+interface Correcting {
   storage: Storage;
   dependencies: RunDependencies;
   job: JobSpec;
   onEvent(event: RunEvent): void;
 }
 
-/** How a retry finds mended rows: in the input, or in a separate file. */
-export function mendedTasks(
+/** How a retry finds corrected rows: in the input, or in a separate file. */
+export function correctedTasks(
   storage: Storage,
   dependencies: RunDependencies,
   { job, reread }: RetryRequest,
   onEvent: (event: RunEvent) => void,
 ): FindTasks {
-  const mending: Mending = { storage, dependencies, job, onEvent };
+  const correcting: Correcting = { storage, dependencies, job, onEvent };
   if (typeof reread === "object") {
-    return (run, base) => tasksOfFile(mending, run, base, reread.file);
+    return (run, base) => tasksOfFile(correcting, run, base, reread.file);
   }
   return (run, base, generation, uniqueId) =>
-    tasksOfInput(mending, run, base, { generation, uniqueId });
+    tasksOfInput(correcting, run, base, { generation, uniqueId });
 }
 
 /**
@@ -58,12 +58,12 @@ export function mendedTasks(
  * @throws SluiceError `INPUT_CHANGED` if a row that did not fail has changed.
  */
 async function tasksOfInput(
-  mending: Mending,
+  correcting: Correcting,
   run: Plan,
   base: Manifest,
   planned: { generation: number; uniqueId: string },
 ): Promise<RetryTasks> {
-  const { storage, dependencies, job, onEvent } = mending;
+  const { storage, dependencies, job, onEvent } = correcting;
   const { inputs } = dependencies;
   const found = await findInput(job, inputs);
   const before = await Array.fromAsync(eachTask(storage, run));
@@ -76,7 +76,7 @@ async function tasksOfInput(
   }
   for (const [task, slices] of changed) {
     const entry = base.tasks[task]!;
-    const rowHashes = await unchangedBut(mending, entry, tasks[task]!, slices);
+    const rowHashes = await unchangedBut(correcting, entry, tasks[task]!, slices);
     tasks[task] = { ...tasks[task]!, rowHashes };
   }
   const { generation, uniqueId } = planned;
@@ -116,7 +116,7 @@ async function* failedTasks(
  * @throws SluiceError `INPUT_CHANGED` if a row that did not fail has changed.
  */
 async function unchangedBut(
-  { storage, dependencies, job }: Mending,
+  { storage, dependencies, job }: Correcting,
   entry: Manifest["tasks"][number],
   task: Task,
   slices: readonly Slice[],
@@ -156,12 +156,12 @@ interface PlacedRow extends FailedRow {
 
 /** Failed rows in a separate file: found by id, or in the order of the failures. */
 async function tasksOfFile(
-  mending: Mending,
+  correcting: Correcting,
   run: Plan,
   base: Manifest,
   path: string,
 ): Promise<RetryTasks> {
-  const { storage, dependencies, job, onEvent } = mending;
+  const { storage, dependencies, job, onEvent } = correcting;
   const failed = await failedRows(storage, base);
   const [source] = job.input;
   const { maxLineBytes } = source!;
@@ -169,7 +169,7 @@ async function tasksOfFile(
   const before = await Array.fromAsync(eachTask(storage, run));
   const fields = new Set(before.flatMap(({ slices }) => slices.map(({ id }) => id)));
   const [field] = fields;
-  const places = await placesIn(files, field, failed, mending);
+  const places = await placesIn(files, field, failed, correcting);
   const known = failed.filter(({ index }) => places.has(index));
   onEvent({
     type: "notice",
@@ -198,7 +198,7 @@ async function placesIn(
   files: readonly InputFile[],
   field: string | undefined,
   failed: readonly FailedRow[],
-  { dependencies, job }: Mending,
+  { dependencies, job }: Correcting,
 ): Promise<Map<number, Slice>> {
   const byId = new Map<string | number, number>();
   for (const { id, index } of failed) if (id !== null) byId.set(id, index);

@@ -11,8 +11,8 @@ import { silentLogger } from "../../../src/foundation/logger.ts";
 import type { PromptSet } from "../../../src/prompt/prompt-set.ts";
 import type { RowRequest } from "../../../src/prompt/row-request.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { KeptPrompts } from "../../../src/run/kept/kept-prompts.ts";
 import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
+import { PreparedPrompts } from "../../../src/run/prepared/prepared-prompts.ts";
 import { jobOf, pathsOf, plannedRun } from "../run-fixture.ts";
 import { responseOf } from "../scripted-engine.ts";
 
@@ -36,19 +36,19 @@ interface Prepared {
   counts: { hits: number; misses: number };
 }
 
-/** Rows of one shard with what is prepared of them, as one process has it. */
+/** Rows of one task with what is prepared of them, as one process has it. */
 async function prepare(job: object, rows: InputRow[], storage: Storage): Promise<Prepared> {
   const spec = specOf(job);
   const asked = promptSetOf(spec, 1);
   const options = { storage, job: spec, promptSet: asked, keeper: asked.keeper! };
-  const prompts = new KeptPrompts({ ...options, tokenize, logger: silentLogger });
+  const prompts = new PreparedPrompts({ ...options, tokenize, logger: silentLogger });
   const task = await (await plannedRun(rows.map(({ raw }) => raw))).task(0);
   const counts = { hits: 0, misses: 0 };
-  const noteKept = (more: typeof counts) => {
+  const notePrepared = (more: typeof counts) => {
     counts.hits += more.hits;
     counts.misses += more.misses;
   };
-  const prepared = prompts.arrange(Readable.from([rows]), { task, noteKept });
+  const prepared = prompts.arrange(Readable.from([rows]), { task, notePrepared });
   const seen: InputRow[] = [];
   for await (const batch of prepared) seen.push(...batch);
   return { promptSet: prompts.promptSet, rows: seen, counts };

@@ -10,10 +10,10 @@ import { contentText } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
-import { keptState } from "../../../src/run/kept/kept-file.ts";
-import { KeptPrompts, maxTokenizedChars } from "../../../src/run/kept/kept-prompts.ts";
 import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import { TaskTable } from "../../../src/run/plan/plan.ts";
+import { preparedState } from "../../../src/run/prepared/prepared-file.ts";
+import { maxTokenizedChars, PreparedPrompts } from "../../../src/run/prepared/prepared-prompts.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import type { RunSummary } from "../../../src/run/status/events.ts";
 import { type MemoryRuns, memoryRuns } from "../memory-runs.ts";
@@ -86,8 +86,8 @@ async function preparing(context: RunContext, storage: Storage, batches: InputRo
   await table.close();
   const promptSet = promptSetOf(job, 1);
   const asked = { job, promptSet, keeper: promptSet.keeper! };
-  const prepared = new KeptPrompts({ storage, ...asked, logger: silentLogger });
-  return prepared.arrange(Readable.from(batches), { task, noteKept: () => {} });
+  const prepared = new PreparedPrompts({ storage, ...asked, logger: silentLogger });
+  return prepared.arrange(Readable.from(batches), { task, notePrepared: () => {} });
 }
 
 const filesIn = (runs: MemoryRuns) => pathsOf(runs.store(preparedDir), "");
@@ -236,7 +236,7 @@ describe("preparedDir", () => {
     for (const reader of readers) while (!(await reader.next()).done);
     const [path = "", ...more] = await pathsOf(storage, "");
     expect(more).toEqual([]);
-    expect(await keptState(storage, path)).toBe("whole");
+    expect(await preparedState(storage, path)).toBe("whole");
   });
 
   it("knows other prompts, models, lengths and rows apart", async () => {

@@ -5,13 +5,13 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { Logger } from "../../foundation/logger.ts";
-import type { KeptRow, RequestKeeper } from "../../prompt/kept-row.ts";
-import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { PreparedRow, RequestKeeper } from "../../prompt/prepared-row.ts";
+import { changedPromptSet, type PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { plannedRows, type Task } from "../plan/plan.ts";
-import { KeptReader, KeptWriter, keptState } from "./kept-file.ts";
+import { PreparedReader, PreparedWriter, preparedState } from "./prepared-file.ts";
 
 /**
  * Characters of prompts that an engine tokenizes at a time, ahead of the requests: few enough that
@@ -31,8 +31,8 @@ interface RenderedInput extends Pick<InputRow, "index" | "value"> {
   requests: RowRequest[] | null;
 }
 
-interface KeptPromptsOptions {
-  /** Rooted at the folder of kept prompts. */
+interface PreparedPromptsOptions {
+  /** Rooted at the folder of prepared prompts. */
   storage: Storage;
   job: JobSpec;
   promptSet: PromptSet;
@@ -44,31 +44,24 @@ interface KeptPromptsOptions {
 
 /**
  * Rendered prompts, with their tokens if the engine makes them, kept in a folder for other runs: a
- * file for each shard, named by the digest of the rows' bytes, the prompts, the tokenizer and
+ * file for each task, named by the digest of the rows' bytes, the prompts, the tokenizer and
  * `sequenceLen`. A file appears whole or not at all, and two processes write the same content; a
  * damaged file is made again. Memory holds one line of it.
  */
-export class KeptPrompts {
+export class PreparedPrompts {
   /** The prompts of the job, with those of a row at hand. */
   readonly promptSet: PromptSet;
-  readonly #options: KeptPromptsOptions;
-  readonly #kept = new WeakMap<JsonObject, KeptRow>();
+  readonly #options: PreparedPromptsOptions;
+  readonly #kept = new WeakMap<JsonObject, PreparedRow>();
 
-  constructor(options: KeptPromptsOptions) {
+  constructor(options: PreparedPromptsOptions) {
     this.#options = options;
-    const { promptSet } = options;
-    this.promptSet = {
-      names: promptSet.names,
+    this.promptSet = changedPromptSet(options.promptSet, {
       requests: (...row) => this.#take(...row),
-      ready: (requests, responses, at) => promptSet.ready(requests, responses, at),
-      accept: (request, response) => promptSet.accept(request, response),
-      reask: (request, badText, problem) => promptSet.reask(request, badText, problem),
-      answer: (requests, responses) => promptSet.answer(requests, responses),
-      partialAnswer: (requests, responses) => promptSet.partialAnswer(requests, responses),
-    };
+    });
   }
 
-  /** The same rows, each with its prompts; those of a new shard are kept. */
+  /** The same rows, each with its prompts; those of a new task are kept. */
   async *arrange(
     batches: AsyncIterable<InputRow[]>,
     attempt: ArrangedAttempt,
@@ -76,11 +69,11 @@ export class KeptPrompts {
     const { storage, job, logger } = this.#options;
     const tokenizer = await this.#tokenizer().catch((error: Error) => error);
     if (tokenizer instanceof Error) {
-      this.#warnNotKept(tokenizer);
-      return yield* notKept(batches, attempt);
+      this.#warnUnprepared(tokenizer);
+      return yield* unprepared(batches, attempt);
     }
     const path = preparedPath(attempt.task, job, tokenizer?.digest);
-    const state = await keptState(storage, path).catch(() => "absent" as const);
+    const state = await preparedState(storage, path).catch(() => "absent" as const);
     if (state === "damaged") {
       logger.log("warn", `prepared prompts were damaged and are made again: ${path}`);
     }
@@ -90,17 +83,17 @@ export class KeptPrompts {
 
   async *#found(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAttempt, path: string) {
     const { task } = attempt;
-    const file = new KeptReader(this.#options.storage, path);
+    const file = new PreparedReader(this.#options.storage, path);
     try {
       for await (const rows of batches) {
         let hits = 0;
         for (const { index, value } of rows) {
-          const kept = await file.keptOf(index - task.firstRow).catch(() => null);
+          const kept = await file.preparedOf(index - task.firstRow).catch(() => null);
           if (!value || !kept) continue;
           this.#kept.set(value, kept);
           hits++;
         }
-        attempt.noteKept({ hits, misses: rows.length - hits });
+        attempt.notePrepared({ hits, misses: rows.length - hits });
         yield rows;
       }
     } finally {
@@ -116,7 +109,7 @@ export class KeptPrompts {
   ) {
     const { task } = attempt;
     const { storage } = this.#options;
-    const file = new KeptWriter(storage, path, (error) => this.#warnNotKept(error));
+    const file = new PreparedWriter(storage, path, (error) => this.#warnUnprepared(error));
     let seen = 0;
     try {
       for await (const rows of batches) {
@@ -135,10 +128,10 @@ export class KeptPrompts {
           }
         }
         seen += rows.length;
-        attempt.noteKept({ hits: 0, misses: rows.length });
+        attempt.notePrepared({ hits: 0, misses: rows.length });
         yield rows;
       }
-      // Rows that an earlier attempt answered were not read: then the shard is incomplete.
+      // Rows that an earlier attempt answered were not read: then the task is incomplete.
       if (seen === plannedRows(task)) await file.close();
     } finally {
       await file.abort();
@@ -172,7 +165,7 @@ export class KeptPrompts {
     }
   }
 
-  #warnNotKept({ message }: Error): void {
+  #warnUnprepared({ message }: Error): void {
     this.#options.logger.log("warn", `prepared prompts are not kept: ${message}`);
   }
 
@@ -190,9 +183,9 @@ export class KeptPrompts {
   }
 }
 
-async function* notKept(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAttempt) {
+async function* unprepared(batches: AsyncIterable<InputRow[]>, attempt: ArrangedAttempt) {
   for await (const rows of batches) {
-    attempt.noteKept({ hits: 0, misses: rows.length });
+    attempt.notePrepared({ hits: 0, misses: rows.length });
     yield rows;
   }
 }
@@ -256,7 +249,7 @@ function rowsKey(slice: Slice, { input }: JobSpec): Json[] {
   return named.length === 0 ? key : [...key, Object.fromEntries(named) as JsonObject];
 }
 
-/** The file for the prompts of a shard. */
+/** The file for the prompts of a task. */
 function preparedPath({ slices, only }: Task, job: JobSpec, tokenizer: string | undefined): string {
   const { dataset, prompt, prompts, schema, truncateFeatures, sequenceLen, model } = job;
   const entries = dataset?.map(({ path: _, data_files: __, ...entry }) => entry);

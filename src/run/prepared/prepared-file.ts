@@ -2,15 +2,15 @@ import type { Hash } from "node:crypto";
 import type { RandomReader, Storage, Writer } from "../../data/storage/storage.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
-import type { KeptRow } from "../../prompt/kept-row.ts";
+import type { PreparedRow } from "../../prompt/prepared-row.ts";
 import { readLines } from "../directory/lines.ts";
 
-/** A line of a file of kept prompts. */
-export interface KeptLine {
-  /** Its number in the shard. */
+/** A line of a file of prepared prompts. */
+export interface PreparedLine {
+  /** Its number in the task. */
   row: number;
   /** `null` if the row must be rendered each time. */
-  kept: KeptRow | null;
+  kept: PreparedRow | null;
 }
 
 /** The last line: the SHA-256 of all lines before it. */
@@ -18,7 +18,7 @@ const sealOf = (digest: Hash) => `${JSON.stringify({ sha256: digest.digest("hex"
 const sealBytes = sealOf(sha256Stream()).length;
 
 /** Checks whether a file exists in full: it is read once, one chunk at a time. */
-export async function keptState(
+export async function preparedState(
   storage: Storage,
   path: string,
 ): Promise<"absent" | "whole" | "damaged"> {
@@ -43,20 +43,20 @@ async function isSealed(reader: RandomReader): Promise<boolean> {
 }
 
 /** Reads the rows of a whole file, in their order. */
-export class KeptReader {
+export class PreparedReader {
   readonly #lines: AsyncGenerator<string>;
-  #at: KeptLine | undefined;
+  #at: PreparedLine | undefined;
 
   constructor(storage: Storage, path: string) {
     this.#lines = readLines(storage, path);
   }
 
-  /** The kept prompts of a row; rows are requested in order, and some may be skipped. */
-  async keptOf(row: number): Promise<KeptRow | null> {
+  /** The prepared prompts of a row; rows are requested in order, and some may be skipped. */
+  async preparedOf(row: number): Promise<PreparedRow | null> {
     while (this.#at === undefined || this.#at.row < row) {
       const { done, value } = await this.#lines.next();
       if (done) return null;
-      this.#at = JSON.parse(value) as KeptLine;
+      this.#at = JSON.parse(value) as PreparedLine;
     }
     return this.#at.row === row ? this.#at.kept : null;
   }
@@ -69,7 +69,7 @@ export class KeptReader {
 /**
  * Writes a file, which appears whole or not at all. Calls `onFailure` once, at the first failure.
  */
-export class KeptWriter {
+export class PreparedWriter {
   readonly #storage: Storage;
   readonly #path: string;
   readonly #onFailure: (error: Error) => void;
@@ -89,7 +89,7 @@ export class KeptWriter {
     return !this.#hasFailed;
   }
 
-  async add({ row, kept }: KeptLine): Promise<void> {
+  async add({ row, kept }: PreparedLine): Promise<void> {
     await this.#guarded(async () => {
       const line = JSON.stringify({ row, kept });
       const isTooLong = line.length > limits.maxLineBytes;

@@ -102,7 +102,7 @@ describe("rows that are mended in the input", () => {
   });
 });
 
-describe("a file of mended rows", () => {
+describe("a file of corrected rows", () => {
   const write = (runs: MemoryRuns, text: string, name = "mended.jsonl") => {
     const file = join(dirname(runs.input), name);
     writeFileSync(file, text);

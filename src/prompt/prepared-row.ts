@@ -13,7 +13,7 @@ export type OwnParts = Omit<RowRequest, PromptsOwn>;
  * A request as JSON, without what its prompt determines. Its words are stored as the difference
  * from the request before it.
  */
-export interface KeptRequest
+export interface PreparedRequest
   extends Omit<OwnParts, keyof KeptWords | "origin">,
     Omit<RowOrigin, "index">,
     KeptWords {
@@ -26,8 +26,8 @@ export interface KeptRequest
 }
 
 /** The requests of a row as JSON, from which they can be restored without rendering. */
-export interface KeptRow {
-  requests: readonly KeptRequest[];
+export interface PreparedRow {
+  requests: readonly PreparedRequest[];
   /** Texts that answers copy from, each text once. */
   texts?: readonly string[];
 }
@@ -35,9 +35,9 @@ export interface KeptRow {
 /** Converts requests of a row to JSON and back. */
 export interface RequestKeeper {
   /** @param requests all requests of a row, as rendered; they may have `tokens`. */
-  keep(requests: readonly RowRequest[]): KeptRow;
+  keep(requests: readonly RowRequest[]): PreparedRow;
   /** The requests as rendering the row at `index` would make them, with the stored tokens. */
-  restore(kept: KeptRow, index: number, row: JsonObject, raw?: string): RowRequest[];
+  restore(kept: PreparedRow, index: number, row: JsonObject, raw?: string): RowRequest[];
 }
 
 /** What is needed of a prompt to store its requests. */
@@ -56,13 +56,13 @@ export class RowKeeper implements RequestKeeper {
     this.#prompts = prompts;
   }
 
-  keep(requests: readonly RowRequest[]): KeptRow {
+  keep(requests: readonly RowRequest[]): PreparedRow {
     const numbers = new Map<string, number>();
     const numberOf = (text: string) => {
       if (!numbers.has(text)) numbers.set(text, numbers.size);
       return numbers.get(text)!;
     };
-    const kept = requests.map((request, at): KeptRequest => {
+    const kept = requests.map((request, at): PreparedRequest => {
       const { messages, prompt, tokens, origin, ...own } = ownParts(request);
       const { index: _, ...place } = origin;
       const turn = this.#turnOf(request, requests);
@@ -79,7 +79,7 @@ export class RowKeeper implements RequestKeeper {
     return { requests: kept, ...(numbers.size > 0 && { texts: [...numbers.keys()] }) };
   }
 
-  restore({ requests: kept, texts = [] }: KeptRow, index: number): RowRequest[] {
+  restore({ requests: kept, texts = [] }: PreparedRow, index: number): RowRequest[] {
     const requests: RowRequest[] = [];
     for (const { sources = [], turn, ...parts } of kept) {
       const { promptName, element, number, after, messages, prompt, tokens, ...own } = parts;

@@ -13,7 +13,7 @@ const setOf = (prompts: Record<string, unknown>) =>
       Object.entries(prompts).map(([name, prompt]) => [name, promptOptions.parse(prompt)]),
     ),
   });
-const keptOf = (prompts: Record<string, unknown>, row: JsonObject) => {
+const preparedOf = (prompts: Record<string, unknown>, row: JsonObject) => {
   const set = setOf(prompts);
   return set.keeper!.keep(set.requests(row, 3));
 };
@@ -22,7 +22,7 @@ describe("a row that is kept", () => {
   it("has of words what they have beyond those before them", () => {
     const list = { prompt: "Example. {{ item }}", forEach: "list" };
     const completion = { ...list, api: "completion" };
-    const kept = keptOf({ completion, list }, { list: ["one", "only", ""] });
+    const kept = preparedOf({ completion, list }, { list: ["one", "only", ""] });
     expect(kept).toEqual({
       requests: [
         { promptName: "completion", element: 0, prompt: [0, "Example. one"] },
@@ -56,7 +56,7 @@ describe("a row that is kept", () => {
     const list = { prompt: "{{ item }}", forEach: "list" };
     const slots = { a: {}, b: { copyFrom: "other" } };
     const schema = { type: "string", copyFrom: "other" };
-    const kept = keptOf(
+    const kept = preparedOf(
       { line: { ...list, answer: { line: "{a}, {b}", slots } }, json: { ...list, schema } },
       { list: ["x", "y"], other: "o" },
     );
@@ -69,7 +69,7 @@ describe("a row that is kept", () => {
       ...{ from: value.startsWith("q") ? "human" : "gpt", value },
     }));
     const talk = { type: "sharegpt", turns: "every" };
-    const { requests } = keptOf({ plain: "Say", talk }, { conversations });
+    const { requests } = preparedOf({ plain: "Say", talk }, { conversations });
     expect(requests.slice(1)).toEqual([
       { promptName: "talk", element: 0, turn: [{ role: "user", content: "q1" }] },
       {
