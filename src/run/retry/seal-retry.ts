@@ -55,7 +55,7 @@ export interface Merge {
 /**
  * Seals a retry: merges its answers into the present results, in a folder of this process, and
  * creates the seal; then the files that it names are published. Earlier generations are never
- * edited. The same call continues after a kill at any point. If several processes merge, one of them
+ * edited. The same call continues after a kill at any point. If several processes merge, one
  * creates the seal, and the files of the others do not count.
  */
 export async function sealRetry(
