@@ -4,6 +4,9 @@ import { SluiceError } from "../foundation/errors.ts";
 /** Time in which the weight of what was measured halves. */
 const halfLifeMs = 10_000;
 
+/** Callers whose debts are remembered, beside those that wait. */
+const maxLines = 256;
+
 /** Requests of each kind go before all of the next one. */
 export const priorities = ["online", "batch"] as const;
 export type Priority = (typeof priorities)[number];
@@ -17,7 +20,7 @@ export interface Turn {
   /** Work of the request, in tokens. */
   cost: number;
   priority: Priority;
-  /** Longest time that it may wait; default: `maxQueueWaitMs`. */
+  /** Longest time that it may wait, at most `maxQueueWaitMs`, which is the default. */
   maxWaitMs?: number | undefined;
   /** Nothing is let in beside it: it may end the model. Default false. */
   isAlone?: boolean | undefined;
@@ -26,7 +29,7 @@ export interface Turn {
 export interface AdmissionLimits {
   /** Requests that may wait; more are refused. */
   maxQueueSize: number;
-  /** Longest wait of a request; one that would wait longer is refused at once. */
+  /** Longest wait of an online request; one that would wait longer is refused at once. */
   maxQueueWaitMs: number;
 }
 
@@ -34,14 +37,15 @@ export interface AdmissionLimits {
 export type Leave = () => void;
 
 interface Waiting extends Turn {
-  startTag: number;
+  /** Virtual time at which it came. */
+  readonly cameAt: number;
   readonly admitted: PromiseWithResolvers<Leave>;
 }
 
 /** The waiting requests of one caller at one priority, oldest first. */
 interface Line {
   readonly waiting: Set<Waiting>;
-  /** Virtual time at which the caller has used up what it got. */
+  /** Virtual time at which the caller has used up what it got; what left the line costs nothing. */
   finishTag: number;
 }
 
@@ -55,11 +59,8 @@ class FairQueue {
   cost = 0;
 
   add(turn: Turn, admitted: PromiseWithResolvers<Leave>): Waiting {
-    const line = this.#lineOf(turn.caller);
-    const startTag = Math.max(this.#virtualTime, line.finishTag);
-    line.finishTag = startTag + turn.cost / (turn.weight ?? 1);
-    const waiting = { ...turn, startTag, admitted };
-    line.waiting.add(waiting);
+    const waiting = { ...turn, cameAt: this.#virtualTime, admitted };
+    this.#lineOf(turn.caller).waiting.add(waiting);
     this.size++;
     this.cost += turn.cost;
     return waiting;
@@ -75,17 +76,26 @@ class FairQueue {
   /** The one whose turn is next. */
   first(): Waiting | undefined {
     let chosen: Waiting | undefined;
-    for (const [caller, { waiting, finishTag }] of this.#lines) {
-      const [first] = waiting;
-      // A caller that waits for nothing and has no debt needs no line.
-      if (first === undefined && finishTag <= this.#virtualTime) this.#lines.delete(caller);
-      if (first && (chosen === undefined || first.startTag < chosen.startTag)) chosen = first;
+    let chosenTag = Number.POSITIVE_INFINITY;
+    for (const [caller, line] of this.#lines) {
+      const [first] = line.waiting;
+      if (first === undefined) {
+        // A caller that waits for nothing and has no debt needs no line.
+        const hasDebt = line.finishTag > this.#virtualTime;
+        if (!hasDebt || this.#lines.size > maxLines) this.#lines.delete(caller);
+        continue;
+      }
+      if (startTagOf(first, line) >= chosenTag) continue;
+      chosen = first;
+      chosenTag = startTagOf(first, line);
     }
     return chosen;
   }
 
   take(first: Waiting): void {
-    this.#virtualTime = first.startTag;
+    const line = this.#lineOf(first.caller);
+    this.#virtualTime = startTagOf(first, line);
+    line.finishTag = this.#virtualTime + first.cost / (first.weight ?? 1);
     this.remove(first);
   }
 
@@ -97,6 +107,8 @@ class FairQueue {
     return line;
   }
 }
+
+const startTagOf = ({ cameAt }: Waiting, { finishTag }: Line) => Math.max(cameAt, finishTag);
 
 /**
  * The door of a model: lets in as many requests as it computes at once, and decides which comes
@@ -124,6 +136,8 @@ export class Admission {
   /** Cost that was done, and time in which something was in work; old ones count less. */
   #doneCost = 0;
   #busyMs = 0;
+  /** Time in which something was in work since a request left. */
+  #busySinceMs = 0;
   #measuredAtMs: number;
 
   /** @param slots requests that the model computes at once; it may change. */
@@ -154,7 +168,7 @@ export class Admission {
     signal.throwIfAborted();
     if (this.#refusal) throw this.#refusal;
     if (this.waiting() === 0 && this.#hasRoom(turn)) return this.#admit(turn);
-    const maxWaitMs = turn.maxWaitMs ?? this.#limits.maxQueueWaitMs;
+    const maxWaitMs = this.#longestWaitMs(turn);
     this.#assertPlace(turn, maxWaitMs);
     return this.#wait(turn, maxWaitMs, signal);
   }
@@ -192,8 +206,13 @@ export class Admission {
     }
   }
 
+  #longestWaitMs({ priority, maxWaitMs = Number.POSITIVE_INFINITY }: Turn): number {
+    // Rows of a batch have the time of their batch.
+    return priority === "batch" ? maxWaitMs : Math.min(maxWaitMs, this.#limits.maxQueueWaitMs);
+  }
+
   #assertPlace({ priority }: Turn, maxWaitMs: number): void {
-    // Rows of a batch have time; the worker that sends them holds only as many as it may.
+    // The worker that sends rows of a batch holds only as many as it may.
     if (priority === "batch") return;
     const { maxQueueSize } = this.#limits;
     const isFull = this.#queues.online.size >= maxQueueSize;
@@ -202,12 +221,13 @@ export class Admission {
     const detail = isFull
       ? `${maxQueueSize} requests wait already`
       : `the wait would be ${(waitMs / 1000).toFixed(1)} s`;
-    throw new SluiceError("QUEUE_FULL", detail, { retryAfterMs: Math.max(1000, waitMs) });
+    // Later than the longest wait, nobody knows.
+    const retryAfterMs = Math.max(1000, Math.min(waitMs, this.#limits.maxQueueWaitMs));
+    throw new SluiceError("QUEUE_FULL", detail, { retryAfterMs });
   }
 
   /** The expected wait of one more online request, from the speed that was measured. */
   #predictedWaitMs(): number {
-    this.#measure(0);
     if (this.#doneCost === 0) return 0;
     // One of those in work has to leave first.
     const first = this.#inFlight === 0 ? 0 : this.#inFlightCost / this.#inFlight;
@@ -220,7 +240,7 @@ export class Admission {
   }
 
   #admit({ cost, isAlone = false }: Turn): Leave {
-    this.#measure(0);
+    this.#countBusy();
     this.#inFlight++;
     this.#inFlightCost += cost;
     if (isAlone) this.#isTaken = true;
@@ -248,15 +268,18 @@ export class Admission {
   }
 
   #measure(doneCost: number): void {
+    this.#countBusy();
+    // Only busy time makes the past fade: an idle model does not get slower or faster. And only
+    // when something is done: a request that takes long says nothing of the speed until then.
+    const kept = 0.5 ** (this.#busySinceMs / halfLifeMs);
+    this.#busyMs = this.#busyMs * kept + this.#busySinceMs;
+    this.#doneCost = this.#doneCost * kept + doneCost;
+    this.#busySinceMs = 0;
+  }
+
+  #countBusy(): void {
     const nowMs = this.#clock.monotonic();
-    const elapsedMs = nowMs - this.#measuredAtMs;
+    if (this.#inFlight > 0) this.#busySinceMs += nowMs - this.#measuredAtMs;
     this.#measuredAtMs = nowMs;
-    if (this.#inFlight > 0) {
-      // Only busy time makes the past fade: an idle model does not get slower or faster.
-      const kept = 0.5 ** (elapsedMs / halfLifeMs);
-      this.#busyMs = this.#busyMs * kept + elapsedMs;
-      this.#doneCost *= kept;
-    }
-    this.#doneCost += doneCost;
   }
 }

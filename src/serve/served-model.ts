@@ -102,6 +102,8 @@ export class ServedModel {
   readonly #maxTries: number;
   readonly #observer: ModelObserver;
   readonly #suspects = new Suspects();
+  /** Tokens of the longest answer so far; at first, those of one whose request sets no limit. */
+  #longestAnswer: number;
   #calls = 0;
   /** Requests that wait, are computed or come again. */
   #inWork = 0;
@@ -126,6 +128,7 @@ export class ServedModel {
     this.#observer = observer;
     const seed = randomInteger(random, 2 ** 31);
     const parameters = parametersOf(given, seed);
+    this.#longestAnswer = parameters.maxNewTokens;
     if (answeredApis(given.model).transcription) {
       this.#transcription = generationParameters(given.generation, seed, limits.maxNewTokens);
     }
@@ -287,6 +290,10 @@ export class ServedModel {
     }
   }
 
+  #noteLength({ answers }: InferenceResponse): void {
+    for (const { tokens } of answers) this.#longestAnswer = Math.max(this.#longestAnswer, tokens);
+  }
+
   async #inTurn(
     request: InferenceRequest,
     { caller, maxWaitMs, onTurn, trace }: Call,
@@ -299,7 +306,8 @@ export class ServedModel {
     const spans = trace && ModelSpans.begin(telemetry, trace, request);
     try {
       const isAlone = this.#suspects.mustBeAlone(request);
-      const turn = { caller: name, weight, cost: costOf(request), priority, maxWaitMs, isAlone };
+      const cost = costOf(request, this.#longestAnswer);
+      const turn = { caller: name, weight, cost, priority, maxWaitMs, isAlone };
       const leave = await this.admission.enter(turn, signal);
       const begunMs = clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
@@ -315,6 +323,7 @@ export class ServedModel {
       try {
         const response = await this.workers.infer(request, signal, tellFirst);
         this.#suspects.clear(request);
+        this.#noteLength(response);
         const durationMs = clock.monotonic() - begunMs;
         const facts = { usage: response.usage, durationMs, firstPieceMs };
         this.#observer.answered(this.name, facts);
@@ -351,10 +360,15 @@ function ofElement(call: Call, { origin, parameters }: InferenceRequest): Call {
   };
 }
 
-/** Tokens of a request and its answers, at most. */
-function costOf(request: InferenceRequest): number {
+/**
+ * Tokens of a request and its answers, at most.
+ *
+ * @param longestAnswer of the model. Clients name limits that no answer reaches: by those, one
+ *   request would foretell hours of waiting for all others.
+ */
+function costOf(request: InferenceRequest, longestAnswer: number): number {
   const { maxNewTokens, numReturnSequences = 1 } = request.parameters;
-  const answer = request.embed ? 0 : maxNewTokens * numReturnSequences;
+  const answer = request.embed ? 0 : Math.min(maxNewTokens, longestAnswer) * numReturnSequences;
   return 1 + estimatedTokens(promptCharacters(request)) + answer;
 }
 

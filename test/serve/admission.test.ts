@@ -12,11 +12,15 @@ function model(slots: number, given: Partial<AdmissionLimits> = {}) {
   const limits = { maxQueueSize: 1000, maxQueueWaitMs: 60_000, ...given };
   const admission = new Admission(() => slots, limits, clock);
   const finished: { name: string; atMs: number }[] = [];
-  const ask = async (name: string, turn: Partial<Turn> = {}, signal = never) => {
+  const ask = async (
+    name: string,
+    { ms = 100, ...turn }: Partial<Turn> & { ms?: number } = {},
+    signal = never,
+  ) => {
     const whole: Turn = { caller: "a", cost: 10, priority: "online", ...turn };
     const leave = await admission.enter(whole, signal);
     try {
-      await sleep(clock, 100, signal);
+      await sleep(clock, ms, signal);
       finished.push({ name, atMs: clock.monotonic() });
     } finally {
       leave();
@@ -85,6 +89,65 @@ describe("Admission", () => {
     ]);
     await run(Promise.all(all.flat()));
     expect(names().slice(order)).toEqual(["a", "b", "a", "b", "a", "b"]);
+  });
+
+  it("charges a caller for nothing that left the line before its turn", async () => {
+    const { run, ask, names } = model(1);
+    const first = ask("first", { caller: "c" });
+    const leaving = new AbortController();
+    const left = Array.from({ length: 100 }, () =>
+      ask("left", { caller: "a" }, leaving.signal).catch(() => {}),
+    );
+    const others = Array.from({ length: 4 }, () => ask("b", { caller: "b" }));
+    leaving.abort("gone");
+    await run(Promise.all(left));
+    await run(Promise.all([first, ...others, ask("a", { caller: "a" })]));
+    expect(names().indexOf("a")).toBeLessThan(3);
+  });
+
+  it("foretells the wait by the speed of what was done, not by what takes longer", async () => {
+    const { run, ask, names, admission, clock } = model(1);
+    await run(Promise.all(Array.from({ length: 10 }, () => ask("short"))));
+    const long = ask("long", { ms: 120_000 });
+    await run(sleep(clock, 100_000));
+    // By its place it would have its turn in 100 ms; in fact it waits for 20 s.
+    const next = ask("next");
+    expect(admission.waiting()).toBe(1);
+    await run(Promise.all([long, next]));
+    expect(names().slice(-2)).toEqual(["long", "next"]);
+    // Now the speed is known to be another: 10 in 120 s, more or less.
+    const slow = ask("slow", { ms: 1000 });
+    const behind = ask("behind");
+    const refused = (await run(ask("refused").catch((error: unknown) => error))) as SluiceError;
+    expect(codeOf(refused)).toBe("QUEUE_FULL");
+    expect(refused.retryAfterMs).toBe(60_000);
+    await run(Promise.all([slow, behind]));
+  });
+
+  it("lets no online request wait longer than others may, but rows", async () => {
+    const { run, ask, clock, names } = model(1, { maxQueueWaitMs: 200 });
+    const long = ask("long", { ms: 1000 });
+    const late = ask("late", { maxWaitMs: 60_000 }).catch(codeOf);
+    const row = ask("row", { priority: "batch", maxWaitMs: Number.POSITIVE_INFINITY });
+    expect(await run(late)).toBe("DEADLINE_EXCEEDED");
+    expect(clock.monotonic()).toBe(200);
+    await run(Promise.all([long, row]));
+    expect(names()).toEqual(["long", "row"]);
+  });
+
+  it("stays as fast however many callers came once", async () => {
+    const { admission } = model(1);
+    const enter = (caller: string) =>
+      admission.enter({ caller, cost: 10, priority: "online" }, never);
+    const before = process.cpuUsage();
+    const rounds = 20_000;
+    for (let round = 0; round < rounds; round++) {
+      const leave = await enter("first");
+      const waiting = enter(`caller ${round}`);
+      leave();
+      (await waiting)();
+    }
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(4000);
   });
 
   it("refuses at once beyond its queue, and beyond the wait that its speed foretells", async () => {
