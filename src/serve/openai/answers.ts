@@ -8,6 +8,8 @@ import type { Call, ServedModel } from "../served-model.ts";
 import { wrong } from "./failure.ts";
 import { streamAnswer } from "./stream.ts";
 
+const embeddingsUrl = "/v1/embeddings";
+
 export interface AnswerRoutes {
   models: Models;
   clock: Clock;
@@ -20,7 +22,7 @@ export function answerRoutes(server: FastifyInstance, routes: AnswerRoutes): voi
   server.get<{ Params: { "*": string } }>("/v1/models/*", async (request) =>
     modelBody(models.named(request.params["*"])),
   );
-  for (const url of ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]) {
+  for (const url of ["/v1/chat/completions", "/v1/completions", embeddingsUrl]) {
     server.post(url, (request, reply) => answer(url, request, reply, routes));
   }
 }
@@ -37,7 +39,7 @@ async function answer(
 ): Promise<unknown> {
   const body = bodyOf(request);
   const model = routes.models.named(modelNameOf(body));
-  const { wire, rest } = wireOptions(body);
+  const { wire, rest } = url === embeddingsUrl ? vectorOptions(body) : streamOptions(body);
   const asked = model.read(url, rest);
   const call = callOf(request);
   const own = identity(url, request.id, routes.clock);
@@ -59,14 +61,25 @@ interface WireOptions {
   base64: boolean;
 }
 
-function wireOptions(body: JsonObject): { wire: WireOptions; rest: JsonObject } {
-  const { stream = false, stream_options: options, encoding_format: format, ...rest } = body;
+interface SplitBody {
+  wire: WireOptions;
+  rest: JsonObject;
+}
+
+function streamOptions(body: JsonObject): SplitBody {
+  const { stream = null, stream_options: options = null, ...rest } = body;
   if (stream !== null && typeof stream !== "boolean") throw wrong("stream", "true or false");
-  if (format !== undefined && format !== null && format !== "float" && format !== "base64") {
+  if (options !== null && !isJsonObject(options)) throw wrong("stream_options", "an object");
+  const includeUsage = options?.include_usage === true;
+  return { wire: { stream: stream === true, includeUsage, base64: false }, rest };
+}
+
+function vectorOptions(body: JsonObject): SplitBody {
+  const { encoding_format: format = null, ...rest } = body;
+  if (format !== null && format !== "float" && format !== "base64") {
     throw wrong("encoding_format", "float or base64");
   }
-  const includeUsage = isJsonObject(options) && options.include_usage === true;
-  return { wire: { stream: stream === true, includeUsage, base64: format === "base64" }, rest };
+  return { wire: { stream: false, includeUsage: false, base64: format === "base64" }, rest };
 }
 
 function bodyOf({ body }: FastifyRequest): JsonObject {
