@@ -1,4 +1,3 @@
-import { SerialQueue } from "../../data/storage/serial-queue.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
@@ -95,7 +94,8 @@ export class Batch {
   readonly record: BatchRecord;
   readonly #storage: Storage;
   readonly #stop = new AbortController();
-  readonly #saves = new SerialQueue();
+  /** The last save; each waits for the one before. */
+  #saved: Promise<unknown> = Promise.resolve();
 
   constructor(record: BatchRecord, storage: Storage) {
     this.record = record;
@@ -128,16 +128,18 @@ export class Batch {
 
   async save(): Promise<void> {
     // What is stored is the state at that time, so that a late write holds nothing old.
-    await this.#saves.run(() =>
-      this.#storage.replace(`${recordsFolder}${this.id}.json`, recordBytes(this.record)),
-    );
+    const write = () =>
+      this.#storage.replace(`${recordsFolder}${this.id}.json`, recordBytes(this.record));
+    const saved = this.#saved.then(write, write);
+    this.#saved = saved;
+    await saved;
   }
 
   /** Sends no more of its rows. Those in work end. */
   async stop(by: "expired" | "cancelled", changes: Partial<BatchObject>): Promise<void> {
     this.record.stoppedBy = by;
-    await this.change(changes);
-    this.#abort(by);
+    // Also if the storage fails: whoever hears of that asks again, and is told that it is stopped.
+    await this.change(changes).finally(() => this.#abort(by));
   }
 
   #abort(by: "expired" | "cancelled"): void {

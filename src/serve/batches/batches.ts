@@ -125,7 +125,8 @@ export class Batches {
     await batch.save();
     this.#batches.set(id, batch);
     const shown = { ...batch.object };
-    await this.#keepInput(batch);
+    // A fault of the storage is met again when the lines are checked: the batch is there already.
+    await this.#keepInput(batch).catch((error: unknown) => this.#warn(batch, error));
     // Until the models are loaded it only waits, as those of an earlier server.
     if (this.#rows !== undefined) this.#start(batch);
     return shown;
@@ -224,9 +225,11 @@ export class Batches {
     const { clock, random } = this.#context;
     const { signal } = this.#closing;
     let faults = 0;
+    let last: SluiceError | undefined;
     for (let tries = 1; !signal.aborted; tries++) {
       try {
-        return await this.#carryOn(batch);
+        if (last === undefined || faults < maxTries) return await this.#carryOn(batch);
+        return await this.#fail(batch, [problem(last.code.toLowerCase(), last.message)]);
       } catch (thrown) {
         if (signal.aborted) return;
         const error = asSluiceError(thrown);
@@ -235,9 +238,8 @@ export class Batches {
         const isElsewhere = error.code === "COORDINATOR_LIVES" || error.code === "COORDINATOR_LOST";
         if (isElsewhere) tries = 0;
         faults = isElsewhere || clusterAway.has(error.code) ? 0 : faults + 1;
-        if (faults >= maxTries) {
-          return await this.#fail(batch, [problem(error.code.toLowerCase(), error.message)]);
-        }
+        last = error;
+        if (faults === maxTries) continue;
         const woken = batch.stopped.aborted ? signal : AbortSignal.any([signal, batch.stopped]);
         await sleep(clock, backoffMs(tries + 1, random, wait), woken).catch(() => {});
       }

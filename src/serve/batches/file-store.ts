@@ -68,14 +68,13 @@ export class FileStore {
       }
     }
     for await (const { path } of storage.leftovers?.(folder) ?? []) await storage.remove(path);
+    await store.#removeExpired();
     return store;
   }
 
   /** All files, the oldest first. */
   async all(): Promise<FileObject[]> {
-    for (const file of [...this.#files.values()]) {
-      if (this.#isExpired(file)) await this.#remove(file.id);
-    }
+    await this.#removeExpired();
     return [...this.#files.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
   }
 
@@ -104,6 +103,8 @@ export class FileStore {
   }
 
   async begin(): Promise<Upload> {
+    // Their bytes make room for new ones.
+    await this.#removeExpired();
     const id = this.newId();
     return new RunningUpload(await this.#storage.writer(contentPath(id)), (facts, bytes) =>
       this.#record(id, facts, bytes),
@@ -126,6 +127,12 @@ export class FileStore {
     await this.#storage.publish(path, contentPath(id));
     const stored = await this.#storage.stat(contentPath(id));
     return await this.#record(id, facts, stored!.bytes);
+  }
+
+  async #removeExpired(): Promise<void> {
+    for (const file of [...this.#files.values()]) {
+      if (this.#isExpired(file)) await this.#remove(file.id);
+    }
   }
 
   #isExpired({ expires_at }: FileObject): boolean {

@@ -65,6 +65,20 @@ describe("FileStore", () => {
     expect(readdirSync(join(folder, "files"))).toEqual([]);
   });
 
+  it("frees the place of files whose time is over, though nobody lists them", async () => {
+    const { folder, open, pass } = opener();
+    const store = await open();
+    const names = () => readdirSync(join(folder, "files")).toSorted();
+    const first = await stored(store, "brief", 3600);
+    pass(3_600_000);
+    const { id } = await stored(store, "later", 3600);
+    expect(first.id).not.toBe(id);
+    expect(names()).toEqual([`${id}.content`, `${id}.json`]);
+    pass(3_600_000);
+    await open();
+    expect(names()).toEqual([]);
+  });
+
   it("makes a file of a result once, however often it is asked", async () => {
     const { folder, open } = opener();
     const store = await open();
