@@ -73,6 +73,8 @@ export const limits = Object.freeze({
   maxCacheBytes: 1024 * 1024 * 1024,
   /** Default rows of a batch, for engines that compute fixed batches. */
   defaultMaxBatchRows: 32,
+  /** Most rows of a batch that may be asked for. */
+  maxBatchRows: 65_536,
   /** Native calls, such as file reads, that run at once in a predictor's process. */
   maxPredictorNativeCalls: 4,
   /** Most rows that an automatic batch size may grow to. */

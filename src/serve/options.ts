@@ -6,7 +6,7 @@ import { generationOptions } from "../run/job/generation-schema.ts";
 import { rayOptions } from "../run/job/ray-schema.ts";
 import { modelFromName } from "../run/job/value-text.ts";
 import { workersOptions } from "../run/job/workers-schema.ts";
-import { workerOptions } from "./torchserve/archive-options.ts";
+import { mostWorkers, workerOptions } from "./torchserve/archive-options.ts";
 
 const milliseconds = z.int().min(0).max(86_400_000);
 const megabyte = 1024 * 1024;
@@ -36,7 +36,7 @@ const servedModel = z.strictObject({
    * Copies of the model. Each has a share of the cores, and GPUs of its own. Default: one copy,
    * which has all of them.
    */
-  workers: atLeastOne.max(256).optional(),
+  workers: atLeastOne.max(mostWorkers).optional(),
   maxQueueSize: atLeastOne.optional(),
   maxQueueWaitMs: milliseconds.optional(),
   /** Further names of the model; each adds its fields to the rows that come under it. */
@@ -124,7 +124,7 @@ const archives = z.strictObject({
   loadAll: z.boolean().default(false),
   /** Program that runs handlers in Python. */
   python: z.string().min(1).default("python3"),
-  workers: z.int().min(0).default(1),
+  workers: z.int().min(0).max(mostWorkers).default(1),
   responseTimeoutSeconds: seconds.default(120),
   startupTimeoutSeconds: seconds.default(120),
   /** GPUs, from number 0, that workers get in turn. */

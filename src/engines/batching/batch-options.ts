@@ -7,7 +7,9 @@ export const batchShape = {
   maxBatchRows: setting(
     "operation",
     "Most rows of a batch, default 32; auto: as many as make it faster",
-    z.union([z.literal("auto"), atLeastOne.max(65_536)]).default(limits.defaultMaxBatchRows),
+    z
+      .union([z.literal("auto"), atLeastOne.max(limits.maxBatchRows)])
+      .default(limits.defaultMaxBatchRows),
   ),
   maxBatchChars: setting("operation", "Most characters of a batch", atLeastOne.optional()),
   maxBatchTokens: setting(

@@ -29,9 +29,12 @@ export type Manifest = z.output<typeof manifestSchema>;
 
 const count = z.int().min(0);
 
+/** Workers that a model has at most: each is a process. */
+export const mostWorkers = 256;
+
 /** How a model is served, in the units of TorchServe: of an archive's YAML, and of `models=`. */
 export const workerOptions = z.looseObject({
-  minWorkers: count.optional(),
+  minWorkers: count.max(mostWorkers).optional(),
   maxWorkers: count.optional(),
   batchSize: count.optional(),
   maxBatchDelay: count.optional(),

@@ -3,6 +3,7 @@ import { asSluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { assertShallow, namedError } from "../listener.ts";
+import { mostWorkers } from "./archive-options.ts";
 import type { ModelStore } from "./model-store.ts";
 import { answered } from "./predictions.ts";
 import type { Registration, Registry } from "./registry.ts";
@@ -96,6 +97,12 @@ class Parameters {
     return text !== undefined && /^[+-]?\d{1,9}$/.test(text) ? Number(text) : absent;
   }
 
+  /** A time; none of it counts as absent. */
+  seconds(name: string): number | undefined {
+    const given = this.number(name, 0);
+    return given > 0 ? given : undefined;
+  }
+
   /** Anything but `true` is false. */
   flag(name: string, absent: boolean): boolean {
     const text = this.text(name);
@@ -186,7 +193,9 @@ async function register(request: FastifyRequest, routes: ManagementRoutes): Prom
   const url = query.text("url");
   if (!url) throw refusals.badRequest("Parameter url is required.");
   const batchSize = query.number("batch_size", undefined);
-  const workers = query.number("initial_workers", undefined);
+  const given = query.number("initial_workers", undefined);
+  assertFewWorkers("initial_workers", given);
+  const workers = given && Math.max(0, given);
   const registration = await store.open(url, {
     name: query.text("model_name"),
     runtime,
@@ -194,8 +203,8 @@ async function register(request: FastifyRequest, routes: ManagementRoutes): Prom
     settings: {
       batchSize: batchSize !== undefined && batchSize < 0 ? 1 : batchSize,
       maxBatchDelay: query.number("max_batch_delay", undefined),
-      responseTimeout: query.number("response_timeout", undefined),
-      startupTimeout: query.number("startup_timeout", undefined),
+      responseTimeout: query.seconds("response_timeout"),
+      startupTimeout: query.seconds("startup_timeout"),
       ...(workers !== undefined && { minWorkers: workers, maxWorkers: workers }),
     },
     isLoadedAtStartup: false,
@@ -217,6 +226,10 @@ async function register(request: FastifyRequest, routes: ManagementRoutes): Prom
   if (!query.flag("synchronous", true)) return inBackground(starting);
   await starting;
   return status(titled);
+}
+
+function assertFewWorkers(name: string, count = 0): void {
+  if (count > mostWorkers) throw refusals.badRequest(`${name} cannot be more than ${mostWorkers}.`);
 }
 
 /** Parameters of the query, or of a body in JSON. */
@@ -245,6 +258,7 @@ async function scale(
   if (maxWorkers < minWorkers) {
     throw refusals.badRequest("max_worker cannot be less than min_worker.");
   }
+  assertFewWorkers("min_worker", minWorkers);
   const registration = registry.find(name, version);
   const { workers } = registration.served;
   for (const each of registry.sharing(registration)) {

@@ -222,7 +222,8 @@ export class ModelStore {
   ): ModelOptions {
     const common = {
       name,
-      maxBatchRows: Math.max(1, batchSize),
+      // Any size may be asked for, and is shown.
+      maxBatchRows: Math.min(limits.maxBatchRows, Math.max(1, batchSize)),
       timeoutMs: responseTimeout * 1000,
       loadTimeoutMs: Math.min(limits.maxServerLoadTimeoutMs, startupTimeout * 1000),
     };

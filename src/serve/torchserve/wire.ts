@@ -64,11 +64,12 @@ export class TorchServeWire {
 
   /** Adds a model of the server's file, under its name and those of its variants. */
   add(served: ServedModel, given: ServedModelOptions): void {
-    const { model, variants } = given;
+    const { model, variants, workers = 1 } = given;
     const { limits, archives } = this.#options;
     const { maxQueueSize = limits.maxQueueSize } = given;
     const settings: WorkerSettings = {
-      ...{ minWorkers: 1, maxWorkers: 1, batchSize: batchRowsOf(model), maxBatchDelay: 0 },
+      ...{ minWorkers: workers, maxWorkers: workers },
+      ...{ batchSize: batchRowsOf(model), maxBatchDelay: 0 },
       responseTimeout: archives.responseTimeoutSeconds,
       startupTimeout: archives.startupTimeoutSeconds,
       deviceIds: [],

@@ -1,0 +1,57 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { writeArchive } from "../../../src/serve/torchserve/archive.ts";
+import { manifestSchema } from "../../../src/serve/torchserve/archive-options.ts";
+import { serverFolder, serverHere } from "../server-here.ts";
+
+describe("the management address", () => {
+  it("describes as many workers as the server's file names", async () => {
+    const { addresses } = await serverHere({ models: { m: { model: "fake", workers: 3 } } });
+    const described = await (await fetch(`${addresses.management}/models/m`)).json();
+    expect(described).toMatchObject([{ minWorkers: 3, maxWorkers: 3, workers: [{}, {}, {}] }]);
+  });
+
+  it("takes any number, as TorchServe does, and shows it", async () => {
+    const folder = serverFolder();
+    const handler = { path: join(folder, "handler.mjs"), name: "handler.mjs" };
+    writeFileSync(handler.path, "export const predict = (batch) => batch.map(() => ({ ok: 1 }));");
+    const about = { modelName: "n", handler: handler.name };
+    const manifest = manifestSchema.parse({ runtime: "node", model: about });
+    await writeArchive(join(folder, "n.mar"), manifest, [handler]);
+    const { addresses } = await serverHere(
+      { models: {}, archives: { modelStore: folder } },
+      { homeDirectory: folder },
+    );
+    const strange = "batch_size=999999999&response_timeout=0&startup_timeout=-5";
+    const registered = await fetch(
+      `${addresses.management}/models?url=n.mar&max_batch_delay=-1&${strange}`,
+      { method: "POST" },
+    );
+    expect(await registered.json()).toEqual({
+      status: 'Model "n" Version: 1.0 registered with 1 initial workers',
+    });
+    const described = await (await fetch(`${addresses.management}/models/n`)).json();
+    expect(described).toMatchObject([
+      { batchSize: 999_999_999, responseTimeout: 120, startupTimeout: 120 },
+    ]);
+    const asked = await fetch(`${addresses.inference}/predictions/n`, { method: "POST" });
+    expect(await asked.json()).toEqual({ ok: 1 });
+  });
+
+  it("starts no more workers than a machine has processes for", async () => {
+    const { addresses } = await serverHere({ models: { m: "fake" } });
+    const asked = async (method: string, path: string) => {
+      const reply = await fetch(addresses.management + path, { method });
+      return [reply.status, ((await reply.json()) as { message: string }).message];
+    };
+    const most = (name: string) => [400, `${name} cannot be more than 256.`];
+    for (const count of [257, 999_999_999]) {
+      expect(await asked("PUT", `/models/m?min_worker=${count}`)).toEqual(most("min_worker"));
+      const registered = `/models?url=m.mar&initial_workers=${count}`;
+      expect(await asked("POST", registered)).toEqual(most("initial_workers"));
+    }
+    // The most that there may be is no number of processes.
+    expect((await asked("PUT", "/models/m?min_worker=2&max_worker=1000"))[0]).toBe(202);
+  });
+});
