@@ -160,6 +160,8 @@ export interface EngineDescription<Options> {
   readyTimeoutMs?(options: Options): number;
   /** Its need of GPUs; undefined if it uses none. Default: it uses none. */
   devices?(options: Options): DeviceOptions | undefined;
+  /** Whether one engine uses all GPUs that it sees. Default: only the first. */
+  spreadsOverDevices?: boolean;
   /** With every path made absolute. Default: it names no paths. */
   withAbsolutePaths?(options: Options, absolute: MakeAbsolute): Options;
   /**

@@ -18,11 +18,12 @@ export function placedWorkers(
   { cores, devices }: SharedResources,
   context: EngineContext,
 ): Workers {
-  const { forOnline, sharedAmong, keepsPrefixes, devices: devicesOf } = describeEngine(given);
+  const description = describeEngine(given);
+  const { forOnline, sharedAmong, keepsPrefixes, spreadsOverDevices } = description;
   const model = forOnline?.(given) ?? given;
-  const asked = devicesOf?.(model);
-  const needsDevices = asked?.perWorker !== undefined && asked.devices === undefined;
-  if (count === undefined && !needsDevices) {
+  const asked = description.devices?.(model);
+  const takesFirst = asked !== undefined && asked.devices === undefined && !spreadsOverDevices;
+  if (count === undefined && !takesFirst) {
     // One copy sees the whole machine, or the GPUs that its model names.
     return new Workers(() => openEngine(model, context), context.clock, keepsPrefixes);
   }

@@ -13,6 +13,7 @@ export const llamaDescription: EngineDescription<LlamaModelOptions> = {
   keepsPrefixes: true,
   usesAllCores: true,
   devices: (options) => (options.gpuLayers === 0 ? undefined : options),
+  spreadsOverDevices: true,
   withAbsolutePaths(options, absolute) {
     const { lora } = options;
     return {

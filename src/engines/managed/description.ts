@@ -38,6 +38,7 @@ export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> 
     repetitionPenalty: "give it to the server: model.args: [--repeat-penalty, 1.1]",
   }),
   devices: ({ gpuLayers, devices }) => (gpuLayers === 0 ? undefined : { devices }),
+  spreadsOverDevices: true,
   sharedAmong: threadACore,
   async prepare(options, context, { install, onProgress, onWait }) {
     await findServerProgram(options, context.environment);
