@@ -103,13 +103,14 @@ const never: readonly string[] = [
 
 /**
  * Sends a reply with the headers of TorchServe, in its order and spelling. A status of 400 or more
- * ends the connection.
+ * ends the connection, and so does a client that asks for its end, and a server that ends.
  */
 export function send(request: FastifyRequest, reply: FastifyReply, given: TorchReply): void {
   const { status, reason, contentType, headers = [], body } = given;
   reply.hijack();
   const { raw } = reply;
   raw.sendDate = false;
+  const isLast = status >= 400 || !raw.shouldKeepAlive || raw.getHeader("connection") === "close";
   const own = headers.filter(([name]) => !framing.has(name.toLowerCase())).flat();
   raw.writeHead(status, reason, [
     ...(contentType === undefined ? [] : ["content-type", contentType]),
@@ -117,7 +118,7 @@ export function send(request: FastifyRequest, reply: FastifyReply, given: TorchR
     ...["x-request-id", request.id],
     ...never,
     ...["content-length", String(Buffer.byteLength(body))],
-    ...["connection", status >= 400 ? "close" : "keep-alive"],
+    ...["connection", isLast ? "close" : "keep-alive"],
   ]);
   raw.end(body);
 }

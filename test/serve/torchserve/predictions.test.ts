@@ -1,21 +1,14 @@
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { systemProcesses } from "../../../src/api/process-table.ts";
-import { storageOpener } from "../../../src/data/storage/open.ts";
-import { entryCommand } from "../../../src/entry.ts";
 import { serveSchema } from "../../../src/serve/options.ts";
 import { type Server, startServer } from "../../../src/serve/server.ts";
-import { engineContext } from "../../engines/engine-context.ts";
-
-const openStorage = storageOpener({ ...engineContext(), store: {}, spoolDirectory: tmpdir() });
-const processes = systemProcesses(process.pid, process.platform);
-const resources = { cores: 1, devices: { lease: async () => ({ environment: {}, release() {} }) } };
-const context = { ...engineContext(), openStorage, processes, resources, logAccess() {} };
+import { serverContext } from "../server-here.ts";
 
 type Body = NonNullable<RequestInit["body"]>;
 
@@ -39,8 +32,7 @@ describe("predictions", () => {
       dataDirectory: join(folder, "data"),
       routes: [{ path: "/by/name", model: "{body.to.name}" }],
     });
-    const hostCommand = entryCommand("engines/host/main", process.execPath);
-    server = await startServer(options, { ...context, hostCommand });
+    server = await startServer(options, serverContext());
   });
 
   afterAll(async () => {
@@ -92,6 +84,22 @@ describe("predictions", () => {
     ]);
     const broken = await post("/predictions/rows", "x", "multipart/form-data; boundary=b");
     expect(broken.status).toBe(400);
+  });
+
+  it("end the connection of a client that says so, also in HTTP/1.0", async () => {
+    const { hostname, port } = new URL(server.addresses.inference);
+    for (const head of [
+      "GET /ping HTTP/1.1\r\nhost: x\r\nconnection: close",
+      "GET /ping HTTP/1.0",
+    ]) {
+      const socket = connect(Number(port), hostname);
+      socket.write(`${head}\r\n\r\n`);
+      const startMs = performance.now();
+      const reply = await text(socket);
+      expect(performance.now() - startMs, head).toBeLessThan(5000);
+      expect(reply).toContain("\r\nconnection: close\r\n");
+      expect(reply).toContain("Healthy");
+    }
   });
 
   it("fail in the wire's words, with the reason in the log alone", async () => {
@@ -171,7 +179,7 @@ describe("a server whose addresses are one", () => {
         listen: { inference: address, management: address, metrics: address },
         dataDirectory: mkdtempSync(join(tmpdir(), "predictions-data-")),
       });
-    const server = await startServer(options({ c: {} }), context);
+    const server = await startServer(options({ c: {} }), serverContext());
     const get = async (path: string) => (await fetch(`http://${address}${path}`)).json();
     expect(await get("/ping")).toEqual({ status: "Healthy" });
     expect(await get("/models?limit=1")).toMatchObject({ nextPageToken: "1" });
@@ -181,7 +189,7 @@ describe("a server whose addresses are one", () => {
     expect((await fetch(scaled, { method: "PUT" })).status).toBe(200);
     expect(await get("/models/a")).toMatchObject([{ minWorkers: 2, workers: [{}, {}] }]);
     await server.close();
-    await expect(startServer(options({ b: {} }), context)).rejects.toThrow(
+    await expect(startServer(options({ b: {} }), serverContext())).rejects.toThrow(
       /already registered for model b \(field models\.b\)/,
     );
   });
