@@ -6,6 +6,7 @@ import type { ServeLimits } from "./options.ts";
 /** A request and its answer, from the arrival of the headers on. */
 interface Exchange {
   request: IncomingMessage;
+  response: ServerResponse;
   /** Aborted when the client has left, or when the time of the request is over. */
   gone: AbortController;
   startMs: number;
@@ -13,16 +14,23 @@ interface Exchange {
   mustArrive: boolean;
   /** Among the open ones. */
   place: number;
+  /** Status of an exchange that the server cut off. */
+  cut?: number;
+  /** Bytes of its connection when its time was over, and since when there were no more. */
+  unread?: { bytes: number; sinceMs: number };
 }
 
 type Timeouts = Pick<ServeLimits, "requestTimeoutMs" | "requestArrivalTimeoutMs">;
+
+/** The status, as nginx has it, of a request whose client left before its answer was sent. */
+const clientGone = 499;
 
 /**
  * The exchanges that a listener has in work, and the limits of their time. One timer serves all of
  * them: timers of each would be a tenth of the time of a request without work.
  *
  * @example
- * const gone = exchanges.begin(request.raw, reply.raw, true, (durationMs) => log(durationMs));
+ * const gone = exchanges.begin(request.raw, reply.raw, true, (ms, cut) => log(ms, cut ?? 200));
  */
 export class Exchanges {
   readonly #clock: Clock;
@@ -41,26 +49,35 @@ export class Exchanges {
 
   /**
    * @param mustArrive whether the connection ends if the whole request does not arrive in time.
-   * @param onAnswered called at the end of the answer with its time in milliseconds, unless the
-   *   client left before.
+   * @param onEnded called at the end with the time in milliseconds; without a whole answer, also
+   *   with its status: `clientGone`, or 408 if the request did not arrive.
    * @returns the signal that is aborted with `CLIENT_GONE` or `REQUEST_TIMED_OUT`.
    */
   begin(
     request: IncomingMessage,
     response: ServerResponse,
     mustArrive: boolean,
-    onAnswered: (durationMs: number) => void,
+    onEnded: (durationMs: number, cut?: number) => void,
   ): AbortSignal {
     const gone = new AbortController();
     const startMs = this.#clock.monotonic();
-    const exchange = { request, gone, startMs, mustArrive, place: this.#open.length };
+    const exchange: Exchange = {
+      request,
+      response,
+      gone,
+      startMs,
+      mustArrive,
+      place: this.#open.length,
+    };
     this.#open.push(exchange);
     this.#cancelTimer ??= this.#timer(this.#firstMs);
     response.on("close", () => {
       this.#remove(exchange);
       if (!request.complete && !request.destroyed) this.#limitRest(request);
-      if (response.writableFinished) onAnswered(this.#clock.monotonic() - startMs);
-      else gone.abort(new SluiceError("CLIENT_GONE"));
+      const durationMs = this.#clock.monotonic() - startMs;
+      if (response.writableFinished) return onEnded(durationMs);
+      gone.abort(new SluiceError("CLIENT_GONE"));
+      onEnded(durationMs, exchange.cut ?? clientGone);
     });
     return gone.signal;
   }
@@ -88,9 +105,14 @@ export class Exchanges {
       const { request, gone, startMs, mustArrive } = exchange;
       const ageMs = nowMs - startMs;
       const isWhole = !mustArrive || request.complete;
-      if (!isWhole && ageMs >= requestArrivalTimeoutMs) endSlow(request);
-      if (!gone.signal.aborted && ageMs >= requestTimeoutMs) {
+      if (!isWhole && ageMs >= requestArrivalTimeoutMs) {
+        exchange.cut = 408;
+        endSlow(request);
+      }
+      if (ageMs >= requestTimeoutMs) {
         gone.abort(new SluiceError("REQUEST_TIMED_OUT", `after ${requestTimeoutMs / 1000} s`));
+        this.#endUnread(exchange, nowMs);
+        nextMs = Math.min(nextMs, requestArrivalTimeoutMs);
       }
       const limits = [isWhole ? 0 : requestArrivalTimeoutMs, requestTimeoutMs];
       const left = limits.map((limitMs) => limitMs - ageMs).filter((leftMs) => leftMs > 0);
@@ -99,6 +121,18 @@ export class Exchanges {
     // New ones may come, whose time is over sooner.
     const delayMs = Math.min(nextMs, this.#firstMs);
     this.#cancelTimer = nextMs === Number.POSITIVE_INFINITY ? undefined : this.#timer(delayMs);
+  }
+
+  /** A client that does not read its answer would keep it, and its connection, for ever. */
+  #endUnread(exchange: Exchange, nowMs: number): void {
+    const { request, response, unread } = exchange;
+    const { socket } = request;
+    const bytes = socket.bytesWritten - socket.writableLength;
+    if (unread === undefined || unread.bytes !== bytes || !response.headersSent) {
+      exchange.unread = { bytes, sinceMs: nowMs };
+    } else if (nowMs - unread.sinceMs >= this.#timeouts.requestArrivalTimeoutMs) {
+      socket.destroy();
+    }
   }
 
   #remove(exchange: Exchange): void {

@@ -17,6 +17,10 @@ declare module "fastify" {
     /** Aborted when the client has left, or when the time of the request is over. */
     gone: AbortSignal;
   }
+  interface FastifyContextConfig {
+    /** Whether the route reads forms piece by piece, and watches their arrival itself. */
+    readsForms?: boolean;
+  }
 }
 
 /** How one of the server's wires writes an error. */
@@ -30,11 +34,13 @@ export interface ListenerOptions {
   /** The writer of errors outside of every wire, such as those of broken HTTP. */
   writeError: WriteError;
   /** Called with the facts of each answered request. */
-  onAnswered(facts: AnsweredFacts): void;
+  onAnswered(facts: RequestFacts): void;
+  /** Called with those of a request whose answer was not sent. */
+  onCut?(facts: RequestFacts): void;
 }
 
 /** What the access log and the metrics know of a request: no word of prompts or keys. */
-export interface AnsweredFacts {
+export interface RequestFacts {
   method: string;
   /** The path, without its query. */
   path: string;
@@ -63,6 +69,9 @@ const maxWaitHeader = "x-sluice-max-wait-ms";
  */
 export function openListener(options: ListenerOptions): FastifyInstance {
   const { limits: serveLimits, tls } = options;
+  const exchanges = new Exchanges(serveLimits, options.clock);
+  const begin = (request: FastifyRequest, reply: FastifyReply) =>
+    beginExchange(request, reply, exchanges, options);
   const bounds = {
     maxHeaderSize: serveLimits.maxHeaderBytes,
     headersTimeout: serveLimits.requestArrivalTimeoutMs,
@@ -75,6 +84,13 @@ export function openListener(options: ListenerOptions): FastifyInstance {
     connectionTimeout: 0,
     keepAliveTimeout: serveLimits.idleConnectionTimeoutMs,
     forceCloseConnections: "idle",
+    // The refusal of the library has the form of no wire. Models refuse what may not begin.
+    return503OnClosing: false,
+    // Paths that are broken or too long, which reach neither hooks nor the handler of errors.
+    frameworkErrors(error: unknown, request: FastifyRequest, reply: FastifyReply) {
+      begin(request, reply);
+      options.writeError(namedError(error), reply, request);
+    },
     genReqId: () => randomUuid(options.random),
     logger: false,
     // Errors before a request is whole: slow or broken ones.
@@ -106,25 +122,37 @@ export function openListener(options: ListenerOptions): FastifyInstance {
       request,
     ),
   );
-  const exchanges = new Exchanges(serveLimits, options.clock);
   // Hooks call back: promises of them would be a tenth of the time of a request without work.
   server.addHook("onRequest", (request, reply, done) => {
-    request.gone = exchanges.begin(request.raw, reply.raw, !isForm(request), (durationMs) =>
-      options.onAnswered({
-        method: request.method,
-        path: pathOf(request.url),
-        route: request.routeOptions.url ?? "unknown",
-        status: reply.statusCode,
-        caller: request.caller?.name ?? "",
-        durationMs,
-        requestId: request.id,
-      }),
-    );
-    void reply.header("x-request-id", request.id);
+    begin(request, reply);
     done();
   });
   server.addHook("onClose", async () => exchanges.close());
   return server;
+}
+
+/** Gives a request its id and its signal, and tells of its end. */
+function beginExchange(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  exchanges: Exchanges,
+  { onAnswered, onCut }: ListenerOptions,
+): void {
+  const mustArrive = !isForm(request) || !request.routeOptions.config.readsForms;
+  request.gone = exchanges.begin(request.raw, reply.raw, mustArrive, (durationMs, cut) => {
+    const facts = {
+      method: request.method,
+      path: pathOf(request.url),
+      route: request.routeOptions.url ?? "unknown",
+      status: cut ?? reply.statusCode,
+      caller: request.caller?.name ?? "",
+      durationMs,
+      requestId: request.id,
+    };
+    if (cut === undefined) onAnswered(facts);
+    else onCut?.(facts);
+  });
+  void reply.header("x-request-id", request.id);
 }
 
 /**
@@ -174,7 +202,8 @@ export function guard(server: FastifyInstance, tokens: Tokens, scope: Scope): vo
 export async function listen(server: FastifyInstance, address: string): Promise<string> {
   const { host, port } = hostAndPort(address);
   try {
-    await server.listen({ host, port });
+    // By its name, the library opens a second server on ::1, to which no limit applies.
+    await server.listen({ host: host === "localhost" ? "127.0.0.1" : host, port });
   } catch (error) {
     throw new SluiceError("LISTEN_FAILED", `${address}: ${(error as Error).message}`);
   }

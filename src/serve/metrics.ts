@@ -2,7 +2,7 @@ import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { DeviceUse } from "../engines/devices.ts";
 import { priorities } from "./admission.ts";
 import type { DeviceFigures } from "./device-figures.ts";
-import type { AnsweredFacts } from "./listener.ts";
+import type { RequestFacts } from "./listener.ts";
 import type { Models } from "./models.ts";
 import type { AnswerFacts, ModelObserver } from "./served-model.ts";
 import { CounterTally, HistogramTally } from "./tallies.ts";
@@ -87,7 +87,7 @@ export class Metrics implements ModelObserver {
     return this.#registry.metrics();
   }
 
-  requestAnswered({ method, route, status, durationMs }: AnsweredFacts): void {
+  requestAnswered({ method, route, status, durationMs }: RequestFacts): void {
     this.#requests.add([method, route, String(status)]);
     this.#seconds.observe([route], durationMs / 1000);
   }

@@ -17,6 +17,7 @@ import {
   isPublic,
   listen,
   openListener,
+  type RequestFacts,
   type WriteError,
 } from "./listener.ts";
 import { Metrics } from "./metrics.ts";
@@ -46,8 +47,8 @@ export interface Server {
 }
 
 export interface ServerContext extends EngineContext {
-  /** Called for each answered request, if the options want an access log. */
-  logAccess(facts: AnsweredFacts): void;
+  /** Called for each request at its end, if the options want an access log. */
+  logAccess(facts: RequestFacts): void;
   openStorage: OpenStorage;
   processes: Processes;
   resources: SharedResources;
@@ -254,11 +255,11 @@ class RunningServer implements Server {
     const { limits, accessLog } = this.#options;
     const { clock, random, telemetry } = this.#context;
     const listener = openListener({
-      ...{ limits, tls: this.#tls, clock, random, writeError },
+      ...{ limits, tls: this.#tls, clock, random, writeError, onCut: log },
       onAnswered: (facts) => {
         this.#metrics.requestAnswered(facts);
         this.#torchServe.metrics.replied(facts.status);
-        if (accessLog) this.#context.logAccess(facts);
+        log(facts);
       },
     });
     if (telemetry) traceRequests(listener, telemetry);
@@ -290,6 +291,9 @@ class RunningServer implements Server {
       ...{ tls: undefined, clock, random, writeError: writeFailure },
       onAnswered: (facts) => this.#metrics.requestAnswered(facts),
     });
+    const log = (facts: RequestFacts) => {
+      if (accessLog) this.#context.logAccess(facts);
+    };
     if (telemetry) traceRequests(rows, telemetry, true);
     this.#rows = rows;
     const token = new BatchToken(this.#batchToken);

@@ -1,45 +1,27 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { status } from "../../src/api/inspect.ts";
-import { systemProcesses } from "../../src/api/process-table.ts";
-import { storageOpener } from "../../src/data/storage/open.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { batchPaths } from "../../src/serve/batches/batch.ts";
-import { type ServeInput, serveSchema } from "../../src/serve/options.ts";
-import { type Server, startServer } from "../../src/serve/server.ts";
-import { engineContext } from "../engines/engine-context.ts";
-
-const context = {
-  ...engineContext(),
-  openStorage: storageOpener({ ...engineContext(), store: {}, spoolDirectory: tmpdir() }),
-  processes: systemProcesses(process.pid, process.platform),
-  resources: { cores: 1, devices: { lease: async () => ({ environment: {}, release() {} }) } },
-  logAccess() {},
-};
+import type { ServeInput } from "../../src/serve/options.ts";
+import type { Server } from "../../src/serve/server.ts";
+import { serverFolder, serverHere } from "./server-here.ts";
 
 /**
  * A server in this process with one model, `m`; it ends with the test.
  * @param how the model is served.
  */
 async function served(limits: ServeInput["limits"], model: JsonObject = {}, how: JsonObject = {}) {
-  const folder = mkdtempSync(join(tmpdir(), "limits-"));
+  const folder = serverFolder();
   const countFile = join(folder, "asked");
-  const any = "127.0.0.1:0";
-  const options = serveSchema.parse({
+  const dataDirectory = join(folder, "data");
+  const server = await serverHere({
     models: { m: { model: { engine: "fake", countFile, ...model }, ...how } },
-    listen: { inference: any, management: any, metrics: any },
-    dataDirectory: join(folder, "data"),
-    limits: { drainTimeoutMs: 50, ...limits },
-  });
-  const server = await startServer(options, context);
-  onTestFinished(async () => {
-    await server.close();
-    rmSync(folder, { recursive: true, force: true });
+    ...{ dataDirectory, limits },
   });
   const { inference } = server.addresses;
   const post = async (path: string, body: JsonObject | FormData, headers = {}) => {
@@ -75,7 +57,7 @@ async function served(limits: ServeInput["limits"], model: JsonObject = {}, how:
   const rowInWork = async () => {
     const { id } = await batch(1);
     await expect.poll(() => existsSync(countFile) && asked(), { timeout: 10_000 }).toBe(1);
-    return `${options.dataDirectory}/${batchPaths(String(id)).run}`;
+    return `${dataDirectory}/${batchPaths(String(id)).run}`;
   };
   const get = async (path: string) => (await fetch(inference + path)).json() as Promise<JsonObject>;
   /** Lines that the model has counted its requests with. */
@@ -144,8 +126,12 @@ describe("limits of times and connections", () => {
     const headers = raw(post);
     const body = raw(`${post}content-length: 100\r\n\r\n{`);
     const upload = raw(`${form}content-length: 100\r\n\r\n--b`);
-    for (const { reply } of [headers, body]) expect(await reply).toMatch(/^HTTP\/1\.1 408 /);
-    for (const { lived } of [silent, headers, body, upload]) {
+    // Only a route that takes files reads a form piece by piece.
+    const whole = raw(
+      `${form.replace("/v1/files", "/predictions/m")}content-length: 100\r\n\r\n--b`,
+    );
+    for (const { reply } of [headers, body, whole]) expect(await reply).toMatch(/^HTTP\/1\.1 408 /);
+    for (const { lived } of [silent, headers, body, upload, whole]) {
       const ms = await lived;
       expect(ms).toBeGreaterThan(250);
       expect(ms).toBeLessThan(5000);
@@ -173,6 +159,36 @@ describe("limits of times and connections", () => {
   it("requestTimeoutMs", async () => {
     const { chat } = await served({ requestTimeoutMs: 200 }, { latencyMs: 60_000 });
     expect(await chat()).toMatchObject(refusal(504, "timeout", /after 0.2 s/));
+  });
+
+  it("requestTimeoutMs and requestArrivalTimeoutMs: of a client that does not read", async () => {
+    const limits = { requestTimeoutMs: 300, requestArrivalTimeoutMs: 200 };
+    const { server, upload } = await served(limits);
+    // More than the buffers of a connection hold.
+    const bytes = 32 * 1024 * 1024;
+    const { body: file } = await upload("x".repeat(bytes));
+    const get = `GET /v1/files/${file.id}/content HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`;
+    const { hostname, port } = new URL(server.addresses.inference);
+    const reader = () => {
+      const socket = connect(Number(port), hostname).on("error", () => {});
+      onTestFinished(() => void socket.destroy());
+      socket.on("data", () => {}).pause();
+      socket.write(get);
+      const received = new Promise<number>((resolve) =>
+        socket.on("close", () => resolve(socket.bytesRead)),
+      );
+      return { socket, received };
+    };
+    const [idle, slow] = [reader(), reader()];
+    for (let at = 0; at < 15; at++) {
+      await pause(100);
+      slow.socket.resume();
+      await pause(1);
+      slow.socket.pause();
+    }
+    for (const { socket } of [idle, slow]) socket.resume();
+    expect(await idle.received).toBeLessThan(bytes);
+    expect(await slow.received).toBeGreaterThan(bytes);
   });
 
   it("drainTimeoutMs: requests in work end with their connections", async () => {
@@ -241,6 +257,11 @@ describe("limits of the line before a model", () => {
     ignored(chat());
     await pause(100);
     expect(await chat()).toMatchObject(refusal(429, "rate_limit_exceeded", /it waited 200 ms/));
+    // A client may ask for less, and not for more.
+    const patient = { "x-sluice-max-wait-ms": "60000" };
+    expect(await chat("Hi", patient)).toMatchObject(
+      refusal(429, "rate_limit_exceeded", /it waited 200 ms/),
+    );
   });
 
   it("maxTries", async () => {

@@ -6,7 +6,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { FileObject, FileStore, Upload } from "../batches/file-store.ts";
 import type { ServeLimits } from "../options.ts";
 import { wrong } from "./failure.ts";
-import { type Form, readForm, takeForms } from "./form.ts";
+import { type Form, formRoute, readForm, takeForms } from "./form.ts";
 import { lifeSeconds, type PageQuery, pageOf } from "./page.ts";
 
 const pageLimits = { usual: 10_000, most: 10_000 };
@@ -31,7 +31,7 @@ export function fileRoutes(server: FastifyInstance, routes: FileRoutes): void {
   // In a scope of its own: no other route reads forms.
   void server.register(async (scope) => {
     await takeForms(scope, limits.maxFileBytes);
-    scope.post("/v1/files", (request) => upload(request, routes));
+    scope.post("/v1/files", formRoute, (request) => upload(request, routes));
   });
   server.get<{ Querystring: PageQuery & { purpose?: string } }>("/v1/files", async ({ query }) => {
     const { purpose } = query;
@@ -85,7 +85,9 @@ function factsOf({ filename, fields }: Form, { bytes }: Upload) {
 
 function shownName(filename: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed.
-  return basename(filename.replace(/[\u0000-\u001f\u007f]/g, "")).slice(0, maxNameCharacters);
+  const name = basename(filename.replace(/[\u0000-\u001f\u007f]/g, ""));
+  // The cut may halve a character, and no header takes half of one.
+  return name.slice(0, maxNameCharacters).toWellFormed();
 }
 
 function sendContent(

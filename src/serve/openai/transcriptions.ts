@@ -8,7 +8,7 @@ import { limits } from "../../foundation/limits.ts";
 import type { Models } from "../models.ts";
 import { callOf } from "./answers.ts";
 import { wrong } from "./failure.ts";
-import { type Form, type FormLimits, readForm, takeForms } from "./form.ts";
+import { type Form, type FormLimits, formRoute, readForm, takeForms } from "./form.ts";
 
 export interface TranscriptionRoutes {
   models: Models;
@@ -26,7 +26,7 @@ export function transcriptionRoutes(server: FastifyInstance, routes: Transcripti
       ["transcriptions", false],
       ["translations", true],
     ] as const) {
-      scope.post(`/v1/audio/${path}`, (request, reply) =>
+      scope.post(`/v1/audio/${path}`, formRoute, (request, reply) =>
         transcribe(request, reply, { models: routes.models, formLimits, translate }),
       );
     }
