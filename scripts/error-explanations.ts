@@ -109,6 +109,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
     "A request to `sluice serve` has more bytes than `limits.maxBodyBytes`, or an uploaded file more than `limits.maxFileBytes`.",
   ARCHIVE_INVALID:
     "A `.mar` archive is not a zip, has no `MAR-INF/MANIFEST.json`, or names what it does not have; or it could do harm: a path that leads out of it, a link, more files or bytes than it may unpack to. Nothing of it is kept.",
+  SERVER_INVALID:
+    "The file of `sluice serve` cannot be read or is not YAML, or a value in it, in a `config.properties` or among the flags is wrong. Every problem is listed with its line and key.",
   SERVER_RUNNING:
     "`sluice serve --start` found the process that the file `.sluice-serve.json` of this folder names.",
   SERVER_NOT_RUNNING:
@@ -119,7 +121,9 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   TOKEN_INVALID:
     "`sluice serve` has `tokens`, and the request brings none of them. Only their digests are kept.",
   TOKEN_FORBIDDEN: "The token is known, and its `scopes` lack what the address needs.",
-  MODEL_NOT_SERVED: "The body names a model that this server has not loaded.",
+  MODEL_NOT_SERVED: "The body names a model that this server does not have.",
+  MODEL_LOADING:
+    "`sluice serve` has begun to listen, and loads the models of its file one after another. TorchServe's wire says that the model has no worker.",
   FILE_UNKNOWN:
     "`sluice serve` has no file with this id: it was deleted, has expired, or never existed.",
   BATCH_UNKNOWN: "`sluice serve` has no batch with this id in its data directory.",

@@ -229,6 +229,11 @@ export const errorTable = Object.freeze({
   ),
   TOKEN_FORBIDDEN: row("the token may not do this", "take a token with the scope"),
   MODEL_NOT_SERVED: row("the server has no such model", "ask GET /v1/models for their names"),
+  MODEL_LOADING: row(
+    "the model is being loaded",
+    "send the request again later; GET /readyz says when the server is ready",
+    true,
+  ),
   FILE_UNKNOWN: row("there is no such file", "ask GET /v1/files for their ids"),
   BATCH_UNKNOWN: row("there is no such batch", "ask GET /v1/batches for their ids"),
   BATCH_OVER: row("the batch can no longer be cancelled", "there is nothing to do"),
@@ -350,6 +355,7 @@ export const errorTable = Object.freeze({
     "the model archive cannot be used",
     "make it anew with sluice archive; docs/torchserve.md says what it may hold",
   ),
+  SERVER_INVALID: run(usage, "the server's settings are not valid", "see docs/serve.md"),
   SERVER_RUNNING: run(
     usage,
     "a server of this folder is running already",

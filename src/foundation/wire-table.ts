@@ -82,6 +82,7 @@ export const wireTable: Readonly<Partial<Record<ErrorCode, WireRow>>> = {
   REQUEST_TIMED_OUT: { openai: tookTooLong, torchserve: [504, internal] },
   SERVER_STOPPING: { openai: unavailable, torchserve: serviceUnavailable },
   WORKERS_MISSING: { openai: unavailable },
+  MODEL_LOADING: { openai: unavailable },
   ENGINE_DIED: { openai: unavailable, torchserve: workerDied },
   ENGINE_STALLED: { openai: unavailable, torchserve: workerDied },
   ENGINE_START_FAILED: { torchserve: workerDied },

@@ -5,6 +5,8 @@ import type { ServedModel } from "./served-model.ts";
 /** The loaded models of a server, by name. */
 export class Models {
   readonly #byName = new Map<string, ServedModel>();
+  /** Names of those that are still being loaded. */
+  coming: ReadonlySet<string> = new Set();
 
   /** Adds a model, or replaces the one with its name. */
   add(model: ServedModel): void {
@@ -23,10 +25,11 @@ export class Models {
     return this.#byName.has(name);
   }
 
-  /** @throws SluiceError `MODEL_NOT_SERVED`, with the nearest name. */
+  /** @throws SluiceError `MODEL_NOT_SERVED`, with the nearest name, or `MODEL_LOADING`. */
   named(name: string): ServedModel {
     const found = this.#byName.get(name);
     if (found) return found;
+    if (this.coming.has(name)) throw new SluiceError("MODEL_LOADING", name, { field: "model" });
     const names = [...this.#byName.keys()];
     const meant = nearest(name, names);
     const more = meant === undefined ? `it has ${names.join(", ")}` : `did you mean ${meant}?`;

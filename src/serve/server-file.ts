@@ -1,10 +1,11 @@
 import { dirname, resolve } from "node:path";
 import { absoluteLocation } from "../data/storage/open.ts";
 import { describeEngine } from "../engines/registry.ts";
-import { SluiceError } from "../foundation/errors.ts";
-import { isJsonObject, type JsonObject } from "../foundation/json.ts";
+import { errorTable } from "../foundation/error-table.ts";
+import { SluiceError, wordedError } from "../foundation/errors.ts";
+import { isJsonObject, type Json, type JsonObject } from "../foundation/json.ts";
 import { readJobFile } from "../run/job/job-file.ts";
-import { type Origin, problemsError, schemaProblems } from "../run/job/problem.ts";
+import { type Origin, problemsError, schemaProblems, withLine } from "../run/job/problem.ts";
 import { modelFromName } from "../run/job/value-text.ts";
 import { type ServeOptions, serveKeysAt, serveSchema } from "./options.ts";
 import { mergedKeys } from "./torchserve/config-properties.ts";
@@ -17,11 +18,19 @@ export interface ServeFlags {
   keys: JsonObject;
 }
 
+/** The options of a server, and where they come from. */
+export interface ServerFile {
+  options: ServeOptions;
+  /** An error of the server's start; one that names an option has its file and line. */
+  placed(thrown: unknown): unknown;
+}
+
 /**
- * The options of a server, from its file and its flags. Paths of the file start from its folder.
+ * Reads the options of a server from its file and its flags. Paths of the file start from its
+ * folder.
  *
- * @throws SluiceError `JOB_INVALID` with every problem, also if there is nothing to serve; `USAGE`
- *   if two flags name one model; `ENV_MISSING`.
+ * @throws SluiceError `SERVER_INVALID` with every problem, also if there is nothing to serve;
+ *   `USAGE` if two flags name one model; `ENV_MISSING`.
  */
 export async function readServerFile(
   file: string | undefined,
@@ -30,28 +39,71 @@ export async function readServerFile(
     environment: Readonly<Record<string, string | undefined>>;
     workingDirectory: string;
   },
-): Promise<ServeOptions> {
+): Promise<ServerFile> {
   const { environment, workingDirectory } = surroundings;
+  const models = modelsOfFlags(flags.models);
   const read =
-    file === undefined ? undefined : await readJobFile(file, environment, workingDirectory);
-  const origin: Origin = read?.origin ?? { from: "default" };
+    file === undefined
+      ? undefined
+      : await readJobFile(file, environment, workingDirectory).catch((thrown: unknown) => {
+          throw asServerFault(thrown);
+        });
   if (read && read.problems.length > 0) throw problemsError(read.problems);
   const given = read?.value ?? {};
-  const models = modelsOfFlags(flags.models);
+  const originOf = (path: readonly string[]): Origin => {
+    const [first, name = ""] = path;
+    const isFlag = first === "models" && Object.hasOwn(models, name);
+    if (isFlag) return { from: "flag", name: `--model ${name}` };
+    return read === undefined || isGiven(flags.keys, path) ? { from: "default" } : read.origin;
+  };
   const named = isJsonObject(given.models) ? given.models : {};
   const value = { ...mergedKeys(given, flags.keys), models: { ...named, ...models } };
   const parsed = serveSchema.safeParse(value, { jitless: true });
   if (!parsed.success) {
-    const problems = schemaProblems(parsed.error.issues, [], origin, serveKeysAt);
-    throw problemsError(problems.map((problem) => ({ ...problem, hint: "see docs/serve.md" })));
+    const problems = schemaProblems(parsed.error.issues, [], { from: "default" }, serveKeysAt);
+    const placed = problems.map((problem) => ({ ...problem, origin: originOf(problem.path) }));
+    throw asServerFault(problemsError(placed));
   }
   assertServes(parsed.data);
   const folder = file === undefined ? workingDirectory : dirname(resolve(workingDirectory, file));
-  return withAbsolutePaths(
-    parsed.data,
-    (name) => (name in models ? workingDirectory : folder),
-    folder,
-  );
+  const baseOf = (name: string) => (Object.hasOwn(models, name) ? workingDirectory : folder);
+  return {
+    options: withAbsolutePaths(parsed.data, baseOf, folder),
+    placed(thrown) {
+      const fault = asServerFault(thrown);
+      if (!(fault instanceof SluiceError)) return fault;
+      return withLine(fault, (key) => originOf(key.split(".")));
+    },
+  };
+}
+
+/** Whether a value has a key, or is one itself. */
+function isGiven(value: Json | undefined, [first, ...rest]: readonly string[]): boolean {
+  if (first === undefined || !isJsonObject(value)) return value !== undefined;
+  return Object.hasOwn(value, first) && isGiven(value[first], rest);
+}
+
+/** Advice for those who write jobs. */
+const isForJobs = /\bjobs?\b|--input|input files/;
+
+/** A fault that jobs have too, in the words of a server; any other error stays unchanged. */
+function asServerFault(thrown: unknown): unknown {
+  if (!(thrown instanceof SluiceError) || thrown.code !== "JOB_INVALID") return thrown;
+  const { message, hint, place, cause } = thrown;
+  const [ofJob, ofServer] = [errorTable.JOB_INVALID.message, errorTable.SERVER_INVALID.message];
+  const own = { ...place, cause, ...(!isForJobs.test(hint) && { hint }) };
+  return wordedError("SERVER_INVALID", message.replace(ofJob, ofServer), own);
+}
+
+/** The error of a model that cannot be opened, with its key. */
+export function ofModel(name: string, thrown: unknown): unknown {
+  if (!(thrown instanceof SluiceError)) return thrown;
+  const { code, message, hint, place, cause } = thrown;
+  const { field: own } = place;
+  const isOption = own !== undefined && /^model\b/.test(own);
+  const field = isOption ? `models.${name}.${own}` : `models.${name}`;
+  const said = isOption ? message.replace(` (field ${own})`, "") : message;
+  return wordedError(code, `${said} (field ${field})`, { field, hint, cause });
 }
 
 function modelsOfFlags(texts: readonly string[]): Record<string, JsonObject> {
@@ -70,7 +122,7 @@ function modelsOfFlags(texts: readonly string[]): Record<string, JsonObject> {
 function assertServes({ models, archives }: ServeOptions): void {
   const { modelStore, urls } = archives;
   if (Object.keys(models).length > 0 || modelStore !== undefined || urls.length > 0) return;
-  throw new SluiceError("JOB_INVALID", "the server has no models", {
+  throw new SluiceError("SERVER_INVALID", "the server has no models", {
     field: "models",
     hint: "give --model, such as --model chat=smollm2-135m-instruct, or a --model-store of archives",
   });

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { createSecureContext } from "node:tls";
 import type { FastifyInstance } from "fastify";
 import { rayDashboard } from "../backends/context.ts";
 import type { OpenStorage } from "../data/storage/open.ts";
@@ -12,7 +13,6 @@ import { Batches } from "./batches/batches.ts";
 import { FileStore } from "./batches/file-store.ts";
 import { DeviceFigures } from "./device-figures.ts";
 import {
-  type AnsweredFacts,
   guard,
   isPublic,
   listen,
@@ -31,6 +31,7 @@ import type { Scope, ServeOptions } from "./options.ts";
 import type { SharedResources } from "./placed-workers.ts";
 import { traceRequests } from "./request-spans.ts";
 import { ServedModel } from "./served-model.ts";
+import { ofModel } from "./server-file.ts";
 import { BatchToken, Tokens } from "./tokens.ts";
 import { descriptionRoutes } from "./torchserve/predictions.ts";
 import { sendFailure } from "./torchserve/replies.ts";
@@ -71,24 +72,26 @@ const scopeOf: Readonly<Record<Kind, Scope>> = {
 /**
  * Loads the models and serves them over HTTP until it is closed.
  *
- * @throws SluiceError `JOB_INVALID` for an address that others reach without tokens,
- *   `LISTEN_FAILED`; `SERVER_RUNNING` if another server has the data directory; the reason why a
- *   model cannot be loaded.
+ * @param signal ends the start before the next model is loaded.
+ * @throws SluiceError `SERVER_INVALID` for an address that others reach without tokens, and for TLS
+ *   without its files; `LISTEN_FAILED`; `SERVER_RUNNING` if another server has the data directory;
+ *   the reason why a model cannot be loaded; the signal's reason.
  * @example
  * const options = serveSchema.parse({ models: { chat: "smollm2-135m-instruct" } });
  * const server = await startServer(options, context);
  * await server.close();
  */
-export async function startServer(options: ServeOptions, context: ServerContext): Promise<Server> {
+export async function startServer(
+  options: ServeOptions,
+  context: ServerContext,
+  signal?: AbortSignal,
+): Promise<Server> {
   assertSafe(options);
   assertJoins(options, context);
-  const tls = options.tls && {
-    certificate: await readFile(options.tls.certificate, "utf8"),
-    key: await readFile(options.tls.key, "utf8"),
-  };
+  const tls = options.tls && (await readTls(options.tls));
   const server = new RunningServer(options, tls, context);
   try {
-    await server.open();
+    await server.open(signal);
     return server;
   } catch (error) {
     await server.close();
@@ -100,7 +103,7 @@ function assertSafe({ listen: addresses, tokens, insecure }: ServeOptions): void
   if (tokens.length > 0 || insecure) return;
   for (const [name, address] of Object.entries(addresses)) {
     if (!isPublic(address)) continue;
-    throw new SluiceError("JOB_INVALID", `${address} can be reached from other machines`, {
+    throw new SluiceError("SERVER_INVALID", `${address} can be reached from other machines`, {
       field: `listen.${name}`,
       hint: "give tokens, listen on 127.0.0.1, or say --insecure",
     });
@@ -111,16 +114,39 @@ function assertSafe({ listen: addresses, tokens, insecure }: ServeOptions): void
 function assertJoins({ batches: { backend, ray } }: ServeOptions, context: ServerContext): void {
   const dashboard = backend === "ray" ? rayDashboard({ ray }, context.environment) : undefined;
   if (dashboard === undefined) return;
-  throw new SluiceError("JOB_INVALID", `${dashboard} is the address of a dashboard`, {
+  throw new SluiceError("SERVER_INVALID", `${dashboard} is the address of a dashboard`, {
     field: "batches.ray.address",
     hint: "run the server on a node of the cluster, and give HOST:PORT of the head, as head:6379",
   });
 }
 
+/** A certificate and its key, in PEM. */
+interface Tls {
+  certificate: string;
+  key: string;
+}
+
+/** @throws SluiceError `SERVER_INVALID` for a file that is missing, or not what it must be. */
+async function readTls(paths: Tls): Promise<Tls> {
+  const read = (kind: keyof Tls) =>
+    readFile(paths[kind], "utf8").catch((cause: Error) => {
+      const hint = "check the path";
+      throw new SluiceError("SERVER_INVALID", cause.message, { field: `tls.${kind}`, cause, hint });
+    });
+  const [certificate, key] = [await read("certificate"), await read("key")];
+  try {
+    createSecureContext({ cert: certificate, key });
+  } catch (cause) {
+    const detail = `its files are not a certificate and its key in PEM: ${(cause as Error).message}`;
+    throw new SluiceError("SERVER_INVALID", detail, { field: "tls", cause });
+  }
+  return { certificate, key };
+}
+
 class RunningServer implements Server {
   addresses: Record<Kind, string>;
   readonly #options: ServeOptions;
-  readonly #tls: { certificate: string; key: string } | undefined;
+  readonly #tls: Tls | undefined;
   readonly #context: ServerContext;
   readonly #models = new Models();
   readonly #devices: DeviceFigures;
@@ -136,11 +162,7 @@ class RunningServer implements Server {
   #leadership: Leadership | undefined;
   readonly #lost = new AbortController();
 
-  constructor(
-    options: ServeOptions,
-    tls: { certificate: string; key: string } | undefined,
-    context: ServerContext,
-  ) {
+  constructor(options: ServeOptions, tls: Tls | undefined, context: ServerContext) {
     this.#options = options;
     this.#tls = tls;
     this.#context = context;
@@ -149,14 +171,17 @@ class RunningServer implements Server {
     this.#torchServe = new TorchServeWire(options, this.#models, this.#metrics, context);
     this.#batchToken = randomUuid(context.random);
     this.addresses = { ...options.listen };
+    const { models, archives } = options;
+    const variants = Object.values(models).flatMap((given) => Object.keys(given.variants));
+    this.#models.coming = new Set([...Object.keys({ ...models, ...archives.load }), ...variants]);
   }
 
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
 
-  async open(): Promise<void> {
-    const { listen: addresses, models, limits } = this.#options;
+  async open(signal?: AbortSignal): Promise<void> {
+    const { listen: addresses } = this.#options;
     await this.#takeDataDirectory();
     void this.#devices.begin();
     const tokens = new Tokens(this.#options.tokens);
@@ -176,15 +201,27 @@ class RunningServer implements Server {
       const protocol = this.#tls ? "https" : "http";
       for (const kind of own) this.addresses[kind] = `${protocol}://${bound}`;
     }
+    await this.#load(signal);
+    stored.batches.begin(`http://${await this.#listenForRows()}`);
+    this.#isReady = true;
+  }
+
+  async #load(signal: AbortSignal | undefined): Promise<void> {
+    const { models, limits } = this.#options;
     const serving = { limits, observer: this.#metrics };
     for (const [name, given] of Object.entries(models)) {
-      const model = await ServedModel.open(name, given, serving, this.#context);
+      signal?.throwIfAborted();
+      const model = await ServedModel.open(name, given, serving, this.#context).catch(
+        (thrown: unknown) => {
+          throw ofModel(name, thrown);
+        },
+      );
       this.#torchServe.add(model, given);
       this.#context.logger.log("info", `${name} is loaded`, { ...model.choices });
     }
+    signal?.throwIfAborted();
     await this.#torchServe.load();
-    stored.batches.begin(`http://${await this.#listenForRows()}`);
-    this.#isReady = true;
+    this.#models.coming = new Set();
   }
 
   async close(): Promise<void> {
@@ -254,6 +291,9 @@ class RunningServer implements Server {
     }
     const { limits, accessLog } = this.#options;
     const { clock, random, telemetry } = this.#context;
+    const log = (facts: RequestFacts) => {
+      if (accessLog) this.#context.logAccess(facts);
+    };
     const listener = openListener({
       ...{ limits, tls: this.#tls, clock, random, writeError, onCut: log },
       onAnswered: (facts) => {
@@ -291,9 +331,6 @@ class RunningServer implements Server {
       ...{ tls: undefined, clock, random, writeError: writeFailure },
       onAnswered: (facts) => this.#metrics.requestAnswered(facts),
     });
-    const log = (facts: RequestFacts) => {
-      if (accessLog) this.#context.logAccess(facts);
-    };
     if (telemetry) traceRequests(rows, telemetry, true);
     this.#rows = rows;
     const token = new BatchToken(this.#batchToken);
@@ -324,7 +361,8 @@ class RunningServer implements Server {
       transcriptionRoutes(server, { models: this.#models, limits: this.#options.limits, clock });
       fileRoutes(server, { files: stored.files, limits: this.#options.limits, clock });
       batchRoutes(server, stored.batches);
-      await server.register(async (scope) => this.#torchServe.addInference(scope));
+      const isReady = () => this.#isReady;
+      await server.register(async (scope) => this.#torchServe.addInference(scope, isReady));
     }
     if (kind === "management") {
       const isAlone = this.#listeners.get("inference") !== this.#listeners.get("management");

@@ -129,7 +129,9 @@ describe("the lines of the tutorial", () => {
       ...["serve", "--start", "--ts-config", "config.properties", ...missing],
     );
     expect(code).toBe(64);
-    expect(stderr).toContain("JOB_INVALID: the job is not valid: Model not found at: none.mar");
+    const words =
+      "SERVER_INVALID: the server's settings are not valid: Model not found at: none.mar";
+    expect(stderr).toContain(words);
   });
 });
 

@@ -1,13 +1,14 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import OpenAI from "openai";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { ServeInput } from "../../src/serve/options.ts";
+import { freePort } from "../free-ports.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 import { type Served, serveFolder, startServe, untilRequests } from "./served.ts";
 
@@ -250,6 +251,7 @@ describe("sluice serve, who may ask", () => {
       { cwd: folder, encoding: "utf8" },
     );
     expect([run.status, run.stderr]).toEqual([64, expect.stringContaining("listen.inference")]);
+    expect(run.stderr).toContain("SERVER_INVALID");
   });
 
   it("names a wrong key of its file, with its line", () => {
@@ -259,8 +261,29 @@ describe("sluice serve, who may ask", () => {
       ...{ cwd: folder, encoding: "utf8" },
     });
     expect(run.status).toBe(64);
-    expect(run.stderr).toContain("serve.yaml:3");
-    expect(run.stderr).toContain("did you mean limits?");
+    expect(run.stderr).toContain(
+      "SERVER_INVALID: the server's settings are not valid: limit: is not a key here; did you mean limits? (serve.yaml:3, field limit)",
+    );
+    expect(run.stderr).not.toContain("job");
+  });
+
+  it("takes models by flags, beside those of its file", async () => {
+    const folder = serveFolder();
+    writeFileSync(
+      join(folder, "echo.mjs"),
+      "export const predict = (batch) => batch.map(() => 1);",
+    );
+    const flags = ["--model", "flagged=fake", "--model", "predictor:./echo.mjs"];
+    const server = await startServe(folder, { models: fake() }, {}, flags);
+    const { data } = await clientOf(server).models.list();
+    expect(data.map(({ id }) => id)).toEqual(["m", "flagged", "echo"]);
+    const answer = await clientOf(server).chat.completions.create({
+      ...say("x"),
+      model: "flagged",
+    });
+    expect(answer.model).toBe("flagged");
+    const address = server.baseUrl.replace("/v1", "/predictions/echo");
+    expect(await (await fetch(address, { method: "POST", body: "{}" })).json()).toBe(1);
   });
 
   it("starts neither without a model nor with two of one name", () => {
@@ -338,6 +361,38 @@ describe("sluice serve, against clients that mean no good", () => {
     expect((await waiting).status).toBe(503);
     expect((await working).choices).toHaveLength(1);
     expect(await code).toBe(0);
+  });
+
+  it("ends at once while its models are loaded, and the next one starts", async () => {
+    const folder = serveFolder();
+    const port = await freePort();
+    const listen = {
+      inference: `127.0.0.1:${port}`,
+      management: "127.0.0.1:0",
+      metrics: "127.0.0.1:0",
+    };
+    const model = { engine: "predictor", module: "./endless.mjs" };
+    writeFileSync(
+      join(folder, "endless.mjs"),
+      "await new Promise((go) => setTimeout(go, 600_000));",
+    );
+    writeFileSync(join(folder, "serve.yaml"), JSON.stringify({ models: { m: model }, listen }));
+    const parameters = [sluiceProgram, "serve", "-c", "serve.yaml"];
+    const child = spawn(process.execPath, parameters, { cwd: folder, stdio: "ignore" });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const alive = () =>
+      fetch(`http://127.0.0.1:${port}/livez`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    await expect.poll(alive).toBe(true);
+    const ended = once(child, "exit");
+    const startMs = performance.now();
+    child.kill("SIGTERM");
+    expect(await ended).toEqual([null, "SIGTERM"]);
+    expect(performance.now() - startMs).toBeLessThan(5000);
+    const next = await startServe(folder, { models: fake() });
+    expect((await clientOf(next).models.list()).data).toHaveLength(1);
   });
 
   it("has its data directory alone, until it ends or is killed", async () => {

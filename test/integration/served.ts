@@ -29,16 +29,29 @@ export function serveFolder(): string {
   return folder;
 }
 
-/** Starts a server on free ports; resolves when it is ready. It ends with the test. */
+/**
+ * Starts a server on free ports; resolves when it is ready. It ends with the test.
+ *
+ * @param flags beside those that name its file.
+ */
 export async function startServe(
   folder: string,
   options: ServeInput,
   environment: Readonly<Record<string, string>> = {},
+  flags: readonly string[] = [],
 ): Promise<Served> {
   const any = "127.0.0.1:0";
   const listen = { inference: any, management: any, metrics: any };
   writeFileSync(join(folder, "serve.yaml"), JSON.stringify({ listen, ...options }));
-  const parameters = [sluiceProgram, "serve", "-c", "serve.yaml", "--json", "--no-install"];
+  const parameters = [
+    sluiceProgram,
+    "serve",
+    "-c",
+    "serve.yaml",
+    "--json",
+    "--no-install",
+    ...flags,
+  ];
   const child = spawn(process.execPath, parameters, {
     cwd: folder,
     env: { ...process.env, ...environment },

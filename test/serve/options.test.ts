@@ -44,7 +44,7 @@ describe("where batches are answered", () => {
     const options = serveSchema.parse({ models: {}, batches: { backend: "ray" } });
     const environment = { RAY_ADDRESS: "http://head:8265" };
     await expect(startServer(options, { environment } as never)).rejects.toMatchObject({
-      ...{ code: "JOB_INVALID", place: { field: "batches.ray.address" } },
+      ...{ code: "SERVER_INVALID", place: { field: "batches.ray.address" } },
     });
   });
 });

@@ -71,15 +71,25 @@ async function serve(flags: ServeCommandFlags, args: readonly string[], io: CliI
 }
 
 async function serveHere(flags: ServeCommandFlags, io: CliIo): Promise<void> {
-  const [{ readServerFile }, { startServer }] = await Promise.all([
-    import("../../serve/server-file.ts"),
-    import("../../serve/server.ts"),
-  ]);
+  const { readServerFile } = await import("../../serve/server-file.ts");
   const logger = textLogger((line) => void io.stderr.write(line));
   const keys = await keysOf(flags, logger, io);
-  const options = await readServerFile(flags.config, { models: flags.model, keys }, io);
+  const { options, placed } = await readServerFile(flags.config, { models: flags.model, keys }, io);
+  try {
+    await serveUntilSignal(options, flags, logger, io);
+  } catch (thrown) {
+    throw placed(thrown);
+  }
+}
+
+async function serveUntilSignal(
+  options: ServeOptions,
+  flags: ServeCommandFlags,
+  logger: Logger,
+  io: CliIo,
+): Promise<void> {
+  const { startServer } = await import("../../serve/server.ts");
   await untilSignal(io, logger, async (signal, listen) => {
-    listen();
     await prepareModels(options, flags.install, io, signal);
     const logAccess = (facts: object) => {
       const time = new Date(io.clock.now()).toISOString();
@@ -93,7 +103,9 @@ async function serveHere(flags: ServeCommandFlags, io: CliIo): Promise<void> {
         devices: await deviceShares(io.environment),
       },
     };
-    const server = await startServer(options, context);
+    const server = await startServer(options, context, signal);
+    // Until now a signal ends the process, however long a model loads: nothing is lost.
+    listen();
     let withdraw: (() => Promise<void>) | undefined;
     try {
       if (flags.foreground) {
@@ -151,7 +163,7 @@ async function textOf(path: string): Promise<string> {
     return await readFile(path, "utf8");
   } catch (cause) {
     const { message } = cause as Error;
-    throw new SluiceError("JOB_INVALID", message, { file: path, cause, hint: "check the path" });
+    throw new SluiceError("SERVER_INVALID", message, { file: path, cause, hint: "check the path" });
   }
 }
 
@@ -161,8 +173,13 @@ async function prepareModels(
   io: CliIo,
   signal: AbortSignal,
 ): Promise<void> {
-  for (const { model } of Object.values(options.models)) {
-    await prepareEngine(model, downloadContext(io, signal), { install });
+  const { ofModel } = await import("../../serve/server-file.ts");
+  for (const [name, { model }] of Object.entries(options.models)) {
+    try {
+      await prepareEngine(model, downloadContext(io, signal), { install });
+    } catch (thrown) {
+      throw signal.aborted ? thrown : ofModel(name, thrown);
+    }
   }
 }
 

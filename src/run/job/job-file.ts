@@ -52,7 +52,7 @@ export async function readJobFile(
   const given = namedFaults(file, (): unknown => document.toJS({ maxAliasCount }));
   const value = plainValue(given ?? {}, file);
   if (!isJsonObject(value)) {
-    throw new SluiceError("JOB_INVALID", "a job file is a mapping of keys to values", {
+    throw new SluiceError("JOB_INVALID", "it is not a mapping of keys to values", {
       file,
       hint: "a file of rows is given by --input; sluice init writes a job file to begin with",
     });
@@ -114,7 +114,7 @@ function namedFaults<Result>(file: string, read: () => Result): Result {
     if (cause instanceof SluiceError) throw cause;
     const isDeep = cause instanceof RangeError;
     const detail = isDeep ? "it is nested too deeply" : (cause as Error).message;
-    const hint = "write out what aliases stand for; a job file is nested 100 deep at most";
+    const hint = "write out what aliases stand for; 100 levels are the most";
     throw new SluiceError("JOB_INVALID", detail, { file, cause, hint });
   }
 }

@@ -82,9 +82,14 @@ export function schemaProblems(
  */
 export function withJobLine(thrown: unknown, originOf: (key: string) => Origin): unknown {
   if (!(thrown instanceof SluiceError)) return thrown;
+  const ofJobs = ["JOB_INVALID", "TEMPLATE_INVALID", "ENV_MISSING"];
+  return ofJobs.includes(thrown.code) ? withLine(thrown, originOf) : thrown;
+}
+
+/** The same, for an error whose field is a key of the file in any case. */
+export function withLine(thrown: SluiceError, originOf: (key: string) => Origin): SluiceError {
   const { code, message, hint, place, cause } = thrown;
   const { file: known, field } = place;
-  if (!["JOB_INVALID", "TEMPLATE_INVALID", "ENV_MISSING"].includes(code)) return thrown;
   if (field === undefined || known !== undefined) return thrown;
   const origin = originOf(field);
   if (origin.from !== "file") return thrown;

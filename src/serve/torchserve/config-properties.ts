@@ -73,7 +73,7 @@ const withoutEffect = new Set([
  * Reads a `config.properties` of TorchServe.
  *
  * @param file its name in messages.
- * @throws SluiceError `JOB_INVALID` for a wrong value, with the line.
+ * @throws SluiceError `SERVER_INVALID` for a wrong value, with the line.
  * @example
  * readConfigProperties("job_queue_size=4096\n", "config.properties").keys;
  * // { limits: { maxQueueSize: 4096 } }
@@ -94,7 +94,7 @@ export function readConfigProperties(text: string, file: string): ConfigProperti
       keys = mergedKeys(keys, read(value));
     } catch (thrown) {
       const problem = (thrown as Error).message;
-      throw new SluiceError("JOB_INVALID", `${key} ${problem}, not ${JSON.stringify(value)}`, {
+      throw new SluiceError("SERVER_INVALID", `${key} ${problem}, not ${JSON.stringify(value)}`, {
         ...{ file, line },
         hint: "docs/torchserve.md has the keys and their values",
       });

@@ -33,6 +33,8 @@ export interface PredictionRoutes {
   routes: readonly BodyRoute[];
   metrics: TorchServeMetrics;
   clock: Clock;
+  /** Whether the models of the start are loaded. */
+  isReady(): boolean;
 }
 
 type Params = { model: string; version?: string; "*"?: string };
@@ -57,7 +59,7 @@ const modelPaths = [
  */
 export function predictionRoutes(
   server: FastifyInstance,
-  { registry, routes, metrics, clock }: PredictionRoutes,
+  { registry, routes, metrics, clock, isReady }: PredictionRoutes,
 ): void {
   const askModel = async (
     registration: Registration,
@@ -86,7 +88,7 @@ export function predictionRoutes(
     server.all(url, async (request, reply) => answered(request, reply, answer));
   };
   on("/ping", async () =>
-    isHealthy(registry)
+    isReady() && isHealthy(registry)
       ? jsonReply({ status: "Healthy" })
       : jsonReply({ status: "Unhealthy" }, 500),
   );

@@ -160,8 +160,8 @@ export class Registry {
 
   #named(name: string): Versions {
     const versions = this.#byName.get(name);
-    if (!versions) throw refusals.model(name);
-    return versions;
+    if (versions) return versions;
+    throw this.#models.coming.has(name) ? refusals.noWorker(name) : refusals.model(name);
   }
 
   #serveDefault(name: string): void {

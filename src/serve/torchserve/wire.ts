@@ -50,10 +50,12 @@ export class TorchServeWire {
     );
   }
 
-  addInference(server: FastifyInstance): void {
+  /** @param isReady whether the models of the start are loaded. */
+  addInference(server: FastifyInstance, isReady: () => boolean): void {
     const { routes } = this.#options;
     const { clock } = this.#context;
-    predictionRoutes(server, { registry: this.#registry, routes, metrics: this.metrics, clock });
+    const common = { registry: this.#registry, metrics: this.metrics };
+    predictionRoutes(server, { ...common, routes, clock, isReady });
   }
 
   /** @param isAlone whether no other kind of requests comes to this address. */
@@ -142,7 +144,8 @@ function batchRowsOf(model: ServedModelOptions["model"]): number {
 function asStarting<Result>(field: string, action: () => Result): Result {
   const named = (thrown: unknown): never => {
     if (!(thrown instanceof Refusal)) throw thrown;
-    throw new SluiceError("JOB_INVALID", thrown.message, { field, hint: "see docs/torchserve.md" });
+    const hint = "see docs/torchserve.md";
+    throw new SluiceError("SERVER_INVALID", thrown.message, { field, hint });
   };
   try {
     const result = action();
