@@ -4,6 +4,8 @@ import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { Answer } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import type { Logger } from "../../foundation/logger.ts";
+import { wireTable } from "../../foundation/wire-table.ts";
 import { maxWaitMsOf, namedError } from "../listener.ts";
 import type { Call } from "../served-model.ts";
 import { addressDescription, modelDescription } from "./api-description.ts";
@@ -33,6 +35,7 @@ export interface PredictionRoutes {
   routes: readonly BodyRoute[];
   metrics: TorchServeMetrics;
   clock: Clock;
+  logger: Logger;
   /** Whether the models of the start are loaded. */
   isReady(): boolean;
 }
@@ -59,12 +62,12 @@ const modelPaths = [
  */
 export function predictionRoutes(
   server: FastifyInstance,
-  { registry, routes, metrics, clock, isReady }: PredictionRoutes,
+  { registry, routes, metrics, clock, logger, isReady }: PredictionRoutes,
 ): void {
   const askModel = async (
     registration: Registration,
     request: FastifyRequest,
-    asking: Omit<Asking, "onTurn">,
+    asking: Omit<Asking, "onTurn" | "logger">,
   ) => {
     if (request.method === "OPTIONS") return jsonReply(modelDescription(registration));
     const { version } = request.params as Partial<Params>;
@@ -72,7 +75,7 @@ export function predictionRoutes(
     metrics.asked(labels);
     const begunMs = clock.monotonic();
     const onTurn = (waitMs: number) => metrics.admitted(labels, waitMs);
-    const answer = await predicted(registration, request, { ...asking, onTurn });
+    const answer = await predicted(registration, request, { ...asking, onTurn, logger });
     metrics.answered(labels, clock.monotonic() - begunMs);
     return answer;
   };
@@ -179,12 +182,14 @@ interface Asking {
   /** The body, if it has been read. */
   body?: RequestBody;
   onTurn: NonNullable<Call["onTurn"]>;
+  /** Gets the reasons that the wire has other words for. */
+  logger: Logger;
 }
 
 async function predicted(
   registration: Registration,
   request: FastifyRequest,
-  { isExplained = false, urlPath, body: read, onTurn }: Asking,
+  { isExplained = false, urlPath, body: read, onTurn, logger }: Asking,
 ): Promise<TorchReply> {
   const { name, served, fields, handler } = registration;
   const body = read ?? (await readBody(request));
@@ -206,7 +211,11 @@ async function predicted(
     if (!served.takesRows) return await wordsReply(registration, rowOf(body), call);
     return valueReply(await served.askRow({ ...rowOf(body), ...fields }, call));
   } catch (thrown) {
-    throw thrown instanceof Refusal ? thrown : namedFailure(asSluiceError(thrown), name);
+    if (thrown instanceof Refusal) throw thrown;
+    const error = asSluiceError(thrown);
+    const hasOtherWords = wireTable[error.code]?.torchserve?.[2] !== undefined;
+    if (hasOtherWords) logger.log("warn", `${name}: ${error.message}`);
+    throw namedFailure(error, name);
   }
 }
 

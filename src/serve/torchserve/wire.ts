@@ -53,9 +53,9 @@ export class TorchServeWire {
   /** @param isReady whether the models of the start are loaded. */
   addInference(server: FastifyInstance, isReady: () => boolean): void {
     const { routes } = this.#options;
-    const { clock } = this.#context;
+    const { clock, logger } = this.#context;
     const common = { registry: this.#registry, metrics: this.metrics };
-    predictionRoutes(server, { ...common, routes, clock, isReady });
+    predictionRoutes(server, { ...common, routes, clock, logger, isReady });
   }
 
   /** @param isAlone whether no other kind of requests comes to this address. */

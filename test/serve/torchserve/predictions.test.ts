@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Logger } from "../../../src/foundation/logger.ts";
 import { serveSchema } from "../../../src/serve/options.ts";
 import { type Server, startServer } from "../../../src/serve/server.ts";
 import { serverContext } from "../server-here.ts";
@@ -19,6 +20,7 @@ export const predict = (batch) => batch.map(({ row }) => (row.boom ? new Error("
 describe("predictions", () => {
   const folder = mkdtempSync(join(tmpdir(), "predictions-"));
   let server: Server;
+  const logged: string[] = [];
 
   beforeAll(async () => {
     writeFileSync(join(folder, "predict.mjs"), module);
@@ -32,7 +34,8 @@ describe("predictions", () => {
       dataDirectory: join(folder, "data"),
       routes: [{ path: "/by/name", model: "{body.to.name}" }],
     });
-    server = await startServer(options, serverContext());
+    const logger: Logger = { log: (_level, message) => void logged.push(message) };
+    server = await startServer(options, serverContext({ logger }));
   });
 
   afterAll(async () => {
@@ -107,6 +110,9 @@ describe("predictions", () => {
     expect([status, JSON.parse(text)]).toEqual([
       503,
       { code: 503, type: "InternalServerException", message: "Prediction failed" },
+    ]);
+    expect(logged.filter((line) => line.includes("boom"))).toEqual([
+      expect.stringMatching(/^rows: .*: boom \(predict.mjs:2\)$/),
     ]);
   });
 
