@@ -59,6 +59,7 @@ export const wireTable: Readonly<Partial<Record<ErrorCode, WireRow>>> = {
   AUDIO_INVALID: { openai: invalid(400) },
   LANGUAGE_UNKNOWN: { openai: invalid(400) },
   COLUMN_INVALID: { openai: invalid(400) },
+  PATTERN_TOO_SLOW: { openai: invalid(400), torchserve: badRequest },
   ROW_KILLS_ENGINE: { openai: invalid(400), torchserve: badRequest },
   BODY_TOO_LARGE: { openai: invalid(413, "request_too_large") },
   TOKEN_INVALID: { openai: invalid(401, "invalid_api_key"), torchserve: invalidKey },

@@ -235,6 +235,9 @@ export function namedError(error: unknown): SluiceError {
     message,
   } = error as Error & { statusCode?: number; code?: string };
   if (statusCode === 413) return new SluiceError("BODY_TOO_LARGE", message);
+  if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
+    return new SluiceError("REQUEST_INVALID", "its header must say content-type: application/json");
+  }
   if (code.startsWith("FST_") && statusCode !== undefined && statusCode < 500) {
     return new SluiceError("REQUEST_INVALID", message);
   }

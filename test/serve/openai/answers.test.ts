@@ -1,6 +1,8 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startFakeServer } from "../../../src/testing/fake-server.ts";
-import { sent, serverHere } from "../server-here.ts";
+import { sent, serverFolder, serverHere } from "../server-here.ts";
 
 const messages = [{ role: "user", content: "Hi" }];
 
@@ -38,5 +40,40 @@ describe("the options of a call", () => {
     const bytes = Buffer.from((await vectors({ encoding_format: "base64" })) as string, "base64");
     expect(bytes.length).toBe(4 * numbers.length);
     expect(bytes.readFloatLE(0)).toBeCloseTo(numbers[0]!, 6);
+  });
+});
+
+describe("a request", () => {
+  it("without its type of content hears which one to name", async () => {
+    const { addresses } = await serverHere({ models: { m: "fake" } });
+    const body = JSON.stringify({ model: "m", messages });
+    // As `curl -d` sends it.
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    const reply = await fetch(`${addresses.inference}/v1/chat/completions`, {
+      ...{ method: "POST", headers, body },
+    });
+    expect([reply.status, await reply.json()]).toMatchObject([
+      400,
+      { error: { message: expect.stringContaining("content-type: application/json") } },
+    ]);
+  });
+
+  it("whose pattern takes for ever is refused, and not tried again", async () => {
+    const folder = serverFolder();
+    const module = join(folder, "echo.mjs");
+    const echo = "({ messages }) => messages.at(-1).content";
+    writeFileSync(module, `export const predict = (batch) => batch.map(${echo});`);
+    const { addresses } = await serverHere({ models: { m: { engine: "predictor", module } } });
+    const properties = { a: { type: "string", pattern: "^(a|a)+$" } };
+    const schema = { type: "object", properties, required: ["a"] };
+    const said = JSON.stringify({ a: `${"a".repeat(60)}!` });
+    const { status, body } = await sent(`${addresses.inference}/v1/chat/completions`, {
+      ...{ model: "m", messages: [{ role: "user", content: said }] },
+      response_format: { type: "json_schema", json_schema: { name: "x", schema } },
+    });
+    expect([status, body]).toMatchObject([
+      400,
+      { error: { type: "invalid_request_error", message: expect.stringContaining("^(a|a)+$") } },
+    ]);
   });
 });
