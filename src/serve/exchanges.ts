@@ -16,8 +16,8 @@ interface Exchange {
   place: number;
   /** Status of an exchange that the server cut off. */
   cut?: number;
-  /** Bytes of its connection when its time was over, and since when there were no more. */
-  unread?: { bytes: number; sinceMs: number };
+  /** Whether its connection ends when nothing moves on it. */
+  isWatched?: boolean;
 }
 
 type Timeouts = Pick<ServeLimits, "requestTimeoutMs" | "requestArrivalTimeoutMs">;
@@ -111,7 +111,7 @@ export class Exchanges {
       }
       if (ageMs >= requestTimeoutMs) {
         gone.abort(new SluiceError("REQUEST_TIMED_OUT", `after ${requestTimeoutMs / 1000} s`));
-        this.#endUnread(exchange, nowMs);
+        this.#watchReader(exchange);
         nextMs = Math.min(nextMs, requestArrivalTimeoutMs);
       }
       const limits = [isWhole ? 0 : requestArrivalTimeoutMs, requestTimeoutMs];
@@ -124,15 +124,11 @@ export class Exchanges {
   }
 
   /** A client that does not read its answer would keep it, and its connection, for ever. */
-  #endUnread(exchange: Exchange, nowMs: number): void {
-    const { request, response, unread } = exchange;
-    const { socket } = request;
-    const bytes = socket.bytesWritten - socket.writableLength;
-    if (unread === undefined || unread.bytes !== bytes || !response.headersSent) {
-      exchange.unread = { bytes, sinceMs: nowMs };
-    } else if (nowMs - unread.sinceMs >= this.#timeouts.requestArrivalTimeoutMs) {
-      socket.destroy();
-    }
+  #watchReader(exchange: Exchange): void {
+    const { request, response, isWatched = false } = exchange;
+    if (isWatched || !response.headersSent) return;
+    exchange.isWatched = true;
+    request.socket.setTimeout(this.#timeouts.requestArrivalTimeoutMs);
   }
 
   #remove(exchange: Exchange): void {

@@ -162,7 +162,7 @@ describe("limits of times and connections", () => {
   });
 
   it("requestTimeoutMs and requestArrivalTimeoutMs: of a client that does not read", async () => {
-    const limits = { requestTimeoutMs: 300, requestArrivalTimeoutMs: 200 };
+    const limits = { requestTimeoutMs: 300, requestArrivalTimeoutMs: 700 };
     const { server, upload } = await served(limits);
     // More than the buffers of a connection hold.
     const bytes = 32 * 1024 * 1024;
@@ -180,10 +180,10 @@ describe("limits of times and connections", () => {
       return { socket, received };
     };
     const [idle, slow] = [reader(), reader()];
-    for (let at = 0; at < 15; at++) {
+    for (let at = 0; at < 30; at++) {
       await pause(100);
       slow.socket.resume();
-      await pause(1);
+      await pause(2);
       slow.socket.pause();
     }
     for (const { socket } of [idle, slow]) socket.resume();

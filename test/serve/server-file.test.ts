@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are what a server's file holds.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are what files hold.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
