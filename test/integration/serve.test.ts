@@ -9,7 +9,7 @@ import { describe, expect, it, vi } from "vitest";
 import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { ServeInput } from "../../src/serve/options.ts";
 import { sluiceProgram } from "../sluice-program.ts";
-import { type Served, serveFolder, startServe, untilRequests } from "./served.ts";
+import { type Served, servedOnce, serveFolder, startServe, untilRequests } from "./served.ts";
 
 const clientOf = ({ baseUrl }: Served, apiKey = "none") =>
   new OpenAI({ baseURL: baseUrl, apiKey, maxRetries: 0 });
@@ -28,8 +28,10 @@ const failureOf = async (asked: PromiseLike<unknown>) => {
 };
 
 describe("sluice serve, with OpenAI's client", () => {
+  const plain = servedOnce({ models: fake() });
+
   it("lists models, answers chats and completions, and streams the same", async () => {
-    const client = clientOf(await startServe(serveFolder(), { models: fake() }));
+    const client = clientOf(await plain());
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["m"]);
     expect(await client.models.retrieve("m")).toMatchObject({ object: "model" });
 
@@ -56,7 +58,7 @@ describe("sluice serve, with OpenAI's client", () => {
   });
 
   it("answers each prompt of a list in its place, also in a stream", async () => {
-    const { completions } = clientOf(await startServe(serveFolder(), { models: fake() }));
+    const { completions } = clientOf(await plain());
     const asked = { model: "m", prompt: ["Rivers", "Hills"], n: 2, seed: 3 };
     const { choices, usage } = await completions.create(asked);
     expect(choices.map(({ index }) => index)).toEqual([0, 1, 2, 3]);
@@ -76,7 +78,7 @@ describe("sluice serve, with OpenAI's client", () => {
   });
 
   it("shows an answer that was cut off before its form, as OpenAI does", async () => {
-    const { chat } = clientOf(await startServe(serveFolder(), { models: fake() }));
+    const { chat } = clientOf(await plain());
     const properties = { city: { type: "string" }, river: { type: "string" } };
     const schema = { type: "object", properties, required: ["city", "river"] };
     const asked = (max_tokens: number) =>
@@ -92,7 +94,7 @@ describe("sluice serve, with OpenAI's client", () => {
   });
 
   it("names what is wrong with a request, in OpenAI's shape", async () => {
-    const server = await startServe(serveFolder(), { models: fake() });
+    const server = await plain();
     const client = clientOf(server);
     const chats = client.chat.completions;
     const strange = { ...say("x"), temperatur: 1 };
