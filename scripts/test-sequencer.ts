@@ -7,7 +7,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
  * wait come among those that compute: at the end they would be alone.
  */
 const longest = [
-  ...["ray", "fleet-ray", "clouds"],
+  ...["ray", "clouds"],
   ...["openvino", "fleet-clouds", "serve-batches", "openvino-tools", "llama-equality", "llama"],
   ...["simulation", "planted-bugs", "far-simulation", "hugging-face", "examples", "recipes"],
   ...["slurm", "llama-tools", "fleet", "s3-run", "provider-batches", "orphans", "advice", "joining"],

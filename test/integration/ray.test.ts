@@ -16,6 +16,7 @@ import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 import { answeredIn, expectWhole } from "../scheduled-job.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
+import { testFleets } from "./ray-fleets.ts";
 import { writeSummaryJob } from "./recipe-runs.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
 import {
@@ -38,9 +39,9 @@ let cluster: RayCluster;
 beforeAll(async () => {
   if (missingCluster !== undefined) return;
   // The numbers are declared: Ray counts them and looks at nothing.
-  const two = { cpus: 11, gpus: 2 };
+  const two = { cpus: 11, gpus: 2, resources: { "accelerator_type:L40S": 1 } };
   cluster = await RayCluster.start(
-    [{ cpus: 1 }, { ...two, labels: { zone: "a" } }, { ...two, labels: { zone: "b" } }],
+    [{ cpus: 0 }, { ...two, labels: { zone: "a" } }, { ...two, labels: { zone: "b" } }],
     { SLUICE_HOME: engineContext.homeDirectory },
   );
 });
@@ -553,3 +554,5 @@ describe("batches of a server, on the cluster", () => {
     await verified(folder, batch);
   });
 });
+
+testFleets(() => cluster);
