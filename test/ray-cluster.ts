@@ -35,7 +35,6 @@ interface NodeState {
 
 /** An actor likewise. */
 interface ActorState {
-  state: string;
   required_resources: Record<string, number>;
 }
 
@@ -142,10 +141,10 @@ export class RayCluster {
 
   /** What each living actor has booked, in the order of their starts. */
   async booked(): Promise<Record<string, number>[]> {
-    const text = await get(`${this.dashboard}/api/v0/actors?detail=1`);
+    const alive = "filter_keys=state&filter_predicates=%3D&filter_values=ALIVE";
+    const text = await get(`${this.dashboard}/api/v0/actors?detail=1&${alive}`);
     const actors = JSON.parse(text).data.result.result as ActorState[];
-    const alive = actors.filter(({ state }) => state === "ALIVE");
-    return alive.map(({ required_resources: booked }) => booked);
+    return actors.map(({ required_resources: booked }) => booked);
   }
 
   /** Output of one of Ray's commands. */

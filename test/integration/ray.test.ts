@@ -16,7 +16,7 @@ import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 import { answeredIn, expectWhole } from "../scheduled-job.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
-import { testFleets } from "./ray-fleets.ts";
+import { fleetTests, longFleetTests } from "./ray-fleets.ts";
 import { writeSummaryJob } from "./recipe-runs.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
 import {
@@ -555,4 +555,15 @@ describe("batches of a server, on the cluster", () => {
   });
 });
 
-testFleets(() => cluster);
+describe("a fleet on Ray", () => {
+  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+  beforeAll(async () => {
+    if (missingCluster !== undefined) return;
+    await until(async () => (await cluster.booked()).length === 0, "the actors of others to leave");
+  });
+
+  const isLong = process.env.TEST_SLUICE_CLOUDS === "all";
+  for (const [name, test] of Object.entries({ ...(isLong && longFleetTests), ...fleetTests })) {
+    it(name, () => test(cluster));
+  }
+});
