@@ -232,7 +232,7 @@ const defaults = {
   RAY_ADDRESS: "",
 };
 
-/** Waits until something holds, which is looked at ten times a second. */
+/** Waits until something holds, which is looked at four times a second. */
 export async function until(
   holds: () => boolean | Promise<boolean>,
   what: string,
@@ -241,7 +241,7 @@ export async function until(
   const endMs = Date.now() + limitMs;
   while (!(await holds())) {
     if (Date.now() > endMs) throw new Error(`waited ${limitMs} ms for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, 250));
   }
 }
 

@@ -317,15 +317,15 @@ case $SLUICE_TASK_OBJECT in deep/*) ln -s x ${place("in")}/link;; esac`;
         .split("\n")
         .map((line) => (JSON.parse(line) as { state: string }).state);
     };
-    while ((await states()).some((state) => state !== "successful")) await pause(300);
+    while ((await states()).some((state) => state !== "successful")) await pause(1000);
     expect(await calls.fleet("logs", ...at, "--id", id, "--index", "2")).toBe("2\n");
     await calls.fleet("add", ...at, "--id", id, "--count", "1");
     while ((await states()).join() !== "successful,successful,successful,successful") {
-      await pause(300);
+      await pause(1000);
     }
     // The process in the background may still seal.
     for (let isDeleted = false; !isDeleted; await pause(300)) {
-      isDeleted = (await calls.call("fleet", "delete", ...at, "--id", id)).code === 0;
+      isDeleted = (await calls.callHere("fleet", "delete", ...at, "--id", id)).code === 0;
     }
     expect(existsSync(join(server.directory, bucket, "all"))).toBe(false);
     expect(existsSync(join(folder, "fleets"))).toBe(false);

@@ -422,6 +422,7 @@ describe("sluice fleet", () => {
     while (pid === undefined) {
       const { runs } = await calls.get("lost");
       pid = /by process (\d+)/.exec(runs[0]?.reason ?? "")?.[1];
+      await pause(50);
     }
     const refused = await calls.callHere("fleet", "delete", "--name", "lost");
     expect(refused.stderr).toContain("cancel it first: sluice fleet cancel --name lost");
