@@ -114,7 +114,10 @@ describe("a cache of answers", () => {
     const last = await run("last");
     expect(last.stderr).not.toContain("damaged");
     expect(summaryOf(last.stdout)).toMatchObject({ reused_count: 1 });
-    const made = readFileSync(join(folder, `damaged-${damages.length - 1}/part-00000.jsonl`), "utf8");
+    const made = readFileSync(
+      join(folder, `damaged-${damages.length - 1}/part-00000.jsonl`),
+      "utf8",
+    );
     expect(readFileSync(join(folder, "last/part-00000.jsonl"), "utf8")).toBe(made);
   });
 });

@@ -167,7 +167,8 @@ describe("openvino with a template that has tools", () => {
     expectBatchOfCalls(
       ["--model", `openvino:${other!.path}`, "--model.cacheGib", "1"],
       environment,
-    ));
+    ),
+  );
 });
 
 function callOf(city: string) {

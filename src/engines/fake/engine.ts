@@ -150,7 +150,7 @@ class FakeEngine implements Engine {
     const detail = `row ${(held.request.origin ?? noOrigin).index}, kind ${kind}`;
     // Like user code that never ends.
     // The thread is held, and no core.
-    if (kind === "stall-worker") Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    while (kind === "stall-worker") Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
     if (kind === "kill-engine" || kind === "kill-worker") {
       if (kind === "kill-worker") this.#context.killProcess();
       return this.#rejectAll(new SluiceError("ENGINE_DIED", `the fake engine: ${detail}`));
