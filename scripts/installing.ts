@@ -4,7 +4,13 @@ import { setPriority } from "node:os";
 import { basename } from "node:path";
 
 /** What only tests need, by its script, which installs it where it is not there. */
-type Script = "kubernetes-openapi" | "openai-python" | "ray" | "slurm" | "versitygw";
+type Script =
+  | "kubernetes-openapi"
+  | "openai-python"
+  | "packed-package"
+  | "ray"
+  | "slurm"
+  | "versitygw";
 
 /** Names the process that installs it, for the workers of the tests. */
 const variableOf = (script: string) =>

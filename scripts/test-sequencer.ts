@@ -3,14 +3,25 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /**
  * Files that take longest by far, those first that wait most of the time: all would wait for the
- * last one. Those that compute come next, beside them, so that no core is idle.
+ * last one. Those that compute come next, beside them, so that no core is idle. Short ones that
+ * wait come among those that compute: at the end they would be alone.
  */
 const longest = [
-  ...["ray", "fleet-ray", "clouds"],
+  ...["ray", "clouds"],
   ...["openvino", "fleet-clouds", "serve-batches", "openvino-tools", "llama-equality", "llama"],
   ...["simulation", "planted-bugs", "far-simulation", "hugging-face", "examples", "recipes"],
-  ...["slurm", "llama-tools", "s3-run", "provider-batches", "s3-kill", "fleet", "advice"],
-  ...["serve-replicas", "fleet-mounts", "openai-faults", "random-jobs", "pack", "hostile-texts"],
+  ...[
+    "slurm",
+    "llama-tools",
+    "fleet",
+    "s3-run",
+    "provider-batches",
+    "orphans",
+    "advice",
+    "joining",
+  ],
+  ...["serve-replicas", "openai-faults", "fleet-losses", "pack", "hostile-texts", "pause"],
+  ...["fleet-mounts", "random-jobs", "telemetry", "kill", "s3-kill", "attach"],
   ...["llama-tools-served", "llama-lora", "llama-answers", "predictor", "strange-jobs"],
   ...["transformers", "transformers-tasks", "s3-credentials", "everyday-inputs", "processes"],
 ];

@@ -7,6 +7,7 @@ import type { RunDependencies } from "../src/run/dependencies.ts";
 import { openFleet } from "../src/run/fleet/fleet.ts";
 import { type FleetTask, readFleet } from "../src/run/fleet/fleet-status.ts";
 import { type ProcessEnd, pause, runSluice, startSluice } from "./chaos/sluice-process.ts";
+import { callHere } from "./cli/call.ts";
 
 /** What a person does with fleets in a folder. */
 export class FleetCalls {
@@ -23,6 +24,11 @@ export class FleetCalls {
 
   call(...words: string[]): Promise<ProcessEnd> {
     return runSluice(words, this.folder, this.#environment);
+  }
+
+  /** The same in this process, by the sources: for what is refused, and starts nothing. */
+  callHere(...words: string[]): Promise<ProcessEnd> {
+    return callHere(words, this.folder, this.#environment);
   }
 
   start(...words: string[]) {
@@ -65,14 +71,15 @@ export class FleetCalls {
     return readFleet(fleet, { ...this.#dependencies, hasTasks });
   }
 
-  /** Waits until nobody works on a fleet. */
+  /** Waits until nobody works on a fleet. A look at one in a store is many requests. */
   async untilOver(name: string, maxMs = 120_000) {
+    const lookIntervalMs = this.#environment.SLUICE_FLEETS === undefined ? 300 : 1000;
     const endMs = performance.now() + maxMs;
     for (;;) {
       const fleet = await this.get(name);
       if (fleet.state !== "running" && fleet.state !== "pending") return fleet;
       if (performance.now() > endMs) throw new Error(`still ${JSON.stringify(fleet)}`);
-      await pause(200);
+      await pause(lookIntervalMs);
     }
   }
 }

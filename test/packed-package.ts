@@ -12,11 +12,21 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { installBeside } from "../scripts/installing.ts";
 import { committedFiles } from "./meta/committed.ts";
 import { root } from "./meta/source-tree.ts";
 
 /** Files that do not reach the package, nor change what is built for it. */
 const apart = /^(test|bench|\.ci|examples)\//;
+
+/** The files of the package, and where it is once it has been installed. */
+function packedPlace() {
+  const files = committedFiles().filter((path) => !apart.test(path));
+  const digest = createHash("sha256");
+  for (const path of files) digest.update(`${path}\0`).update(readFileSync(join(root, path)));
+  const folder = join(tmpdir(), "sluice-packed", digest.digest("hex").slice(0, 16));
+  return { files, folder, installed: join(folder, "node_modules/sluice") };
+}
 
 /**
  * Packs this checkout as `npm pack` does and unpacks it as an installation does, outside of the
@@ -26,11 +36,7 @@ const apart = /^(test|bench|\.ci|examples)\//;
  * @returns the folder of the installed package.
  */
 export function installPacked(): string {
-  const files = committedFiles().filter((path) => !apart.test(path));
-  const digest = createHash("sha256");
-  for (const path of files) digest.update(`${path}\0`).update(readFileSync(join(root, path)));
-  const folder = join(tmpdir(), "sluice-packed", digest.digest("hex").slice(0, 16));
-  const installed = join(folder, "node_modules/sluice");
+  const { files, folder, installed } = packedPlace();
   if (existsSync(installed)) return installed;
   const draft = `${folder}.${process.pid}`;
   try {
@@ -68,10 +74,15 @@ function pack(checkout: string, target: string): string {
   return join(target, entry!.filename);
 }
 
-/** For vitest, before the tests that start programs: see `test/sluice-program.ts`. */
-export default function preparePacked(): void {
-  if (process.env.TEST_SLUICE_SOURCES === "1") return;
-  const installed = installPacked();
+const installPackedBeside = installBeside(import.meta.filename);
+
+/** For vitest: tests that start programs wait until this is done, by `test/sluice-program.ts`. */
+export default function preparePacked() {
+  if (process.env.TEST_SLUICE_SOURCES === "1") return undefined;
+  const { installed } = packedPlace();
   process.env.TEST_SLUICE_PROGRAM = join(installed, "bin/sluice.cjs");
   process.env.TEST_SLUICE_MODULE = pathToFileURL(join(installed, "dist/index.js")).href;
+  return existsSync(installed) ? undefined : installPackedBeside();
 }
+
+if (import.meta.main) installPacked();

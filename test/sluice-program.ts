@@ -1,5 +1,8 @@
 import { join } from "node:path";
+import { installed } from "../scripts/installing.ts";
 import { root } from "./meta/source-tree.ts";
+
+await installed("packed-package");
 
 /**
  * The `sluice` that tests start: that of the packed package in the integration tiers, whose set-up

@@ -105,13 +105,13 @@ export class SlurmCluster {
     return [...found];
   }
 
-  /** Waits until something holds, which is looked at ten times a second. */
+  /** Waits until something holds, which is looked at four times a second. */
   async until(holds: () => boolean | Promise<boolean>, limitMs = 60_000): Promise<void> {
     const endMs = Date.now() + limitMs;
     while (!(await holds().valueOf())) {
       if (Date.now() > endMs)
         throw new Error(`waited ${limitMs} ms for ${holds}\n${this.report()}`);
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await new Promise((resolve) => setTimeout(resolve, 250));
     }
   }
 

@@ -169,12 +169,13 @@ async function outcome(
   environment: Record<string, string>,
 ): Promise<unknown> {
   writeFileSync(join(folder, "job.json"), JSON.stringify(base));
-  const command = declareJobOptions(new Command("run"), here).exitOverride();
+  const words = ["-c", "job.json", ...args];
+  const command = declareJobOptions(new Command("run"), here, words).exitOverride();
   let options: Record<string, unknown> = {};
   command.action((_, given: Record<string, unknown>) => {
     options = given;
   });
-  await command.parseAsync(["-c", "job.json", ...args], { from: "user" });
+  await command.parseAsync(words, { from: "user" });
   try {
     return (await jobFromOptions(options, { environment, workingDirectory: folder })).job;
   } catch (error) {

@@ -217,7 +217,7 @@ describe("advice is carried out and helps", () => {
     expect((await me.plain(...status)).stdout).toContain("6 in all");
     const says = "sluice status DIR says what it lacks; the same command continues it";
     expect(advised(errorsPage, says, "status DIR", { DIR: "out" })).toEqual(status);
-    const plan = await me.plain("plan", ...run.slice(1), ...slow);
+    const plan = await me.look("plan", ...run.slice(1), ...slow);
     advised(plan.stdout + plan.stderr, "… of … tasks done: sluice run continues it", "run");
     const following = startSluice(["results", "out", "--follow"], me.folder);
     while (!following.stderr().includes("goes on") && !following.hasEnded()) await pause(20);
@@ -226,7 +226,7 @@ describe("advice is carried out and helps", () => {
     const seal = await me.plain("seal", "out");
     const open = advised(seal.stderr, "sluice worker … --tasks …", "worker … --tasks …");
     expect(open).toEqual(worker);
-    const retry = await me.plain("retry", "out");
+    const retry = await me.look("retry", "out");
     const resume = advised(retry.stderr, "finish the run first: sluice resume …", "resume …");
     expect(resume).toEqual(resumes);
     expect((await me.plain(...worker)).code).toBe(0);
@@ -284,7 +284,7 @@ describe("advice is carried out and helps", () => {
 
   it("about what a plan finds at the output", async () => {
     const me = withRows(6);
-    const plan = (...parameters: string[]) => me.plain("plan", ...run.slice(1), ...parameters);
+    const plan = (...parameters: string[]) => me.look("plan", ...run.slice(1), ...parameters);
     const endless = startSluice(
       [...run, "--set", "model={engine: fake, latencyMs: 60000}", "--prompt", "Wait"],
       me.folder,
@@ -316,21 +316,21 @@ describe("advice is carried out and helps", () => {
 
   it("about files that are no job files", async () => {
     const me = withRows();
-    const given = await me.plain("run", "rows.jsonl");
+    const given = await me.look("run", "rows.jsonl");
     const names = { NAME: "fake", TEMPLATE: "{{text}}" };
     const whole = "… --input … --model NAME --prompt TEMPLATE --output out";
     const input = advised(given.stderr, `sluice ${whole}; `, whole, names);
     expect((await me.call(...input)).summary.rows).toMatchObject({ answered: 3 });
     const init = advised(given.stderr, "sluice init writes a job file to begin with", "init");
-    expect((await me.plain(...init)).code).toBe(0);
-    const folder = await me.plain("run", "out");
+    expect((await me.look(...init)).code).toBe(0);
+    const folder = await me.look("run", "out");
     const resume = advised(
       folder.stderr,
       "if it holds a run, sluice resume … continues it",
       "resume …",
     );
     expect((await me.call(...resume)).summary.rows).toMatchObject({ answered: 3 });
-    const batch = await me.plain("run-batch", "rows.jsonl");
+    const batch = await me.look("run-batch", "rows.jsonl");
     expect(
       advised(
         batch.stderr,
@@ -342,19 +342,19 @@ describe("advice is carried out and helps", () => {
 
   it("about a first job", async () => {
     const me = person();
-    const none = await me.plain("run");
+    const none = await me.look("run");
     const source =
       "name a job file (sluice run job.yaml), or give --input, --model and --prompt; sluice init writes a job file";
-    const first = await me.plain(...advised(none.stderr, source, "init"));
+    const first = await me.look(...advised(none.stderr, source, "init"));
     const fake = "  sluice run … --model fake    # without any model";
     const done = await me.call(...advised(first.stdout, fake, "run … --model fake"));
     expect(done.summary).toMatchObject({ status: "SUCCESS" });
     const look = "  sluice plan …                # what would be done";
-    expect((await me.plain(...advised(first.stdout, look, "plan …"))).code).toBe(0);
-    const twice = await me.plain("init");
+    expect((await me.look(...advised(first.stdout, look, "plan …"))).code).toBe(0);
+    const twice = await me.look("init");
     const other = "name another directory, as sluice init first-job";
-    expect((await me.plain(...advised(twice.stderr, other, "init first-job"))).code).toBe(0);
-    const bare = await me.plain("first-job/job.yaml", "--model", "fake");
+    expect((await me.look(...advised(twice.stderr, other, "init first-job"))).code).toBe(0);
+    const bare = await me.look("first-job/job.yaml", "--model", "fake");
     const run = advised(bare.stderr, "sluice run …", "run …");
     expect((await me.call(...run, "--model", "fake")).code).toBe(0);
   });
@@ -362,26 +362,26 @@ describe("advice is carried out and helps", () => {
   it("about what was typed wrong", async () => {
     const me = withRows();
     const help = advised(errorsPage, "see sluice run --help for every option", "run --help");
-    expect((await me.plain(...help)).stdout).toContain("--input");
+    expect((await me.look(...help)).stdout).toContain("--input");
     await me.call(...run);
     const none = await me.plain("status", "nowhere");
     expect(none.stderr).toContain("give the directory that sluice run wrote to");
     met.add("give the directory that sluice run wrote to");
     expect((await me.plain("status", "out")).code).toBe(0);
-    const nobody = await me.plain("worker", "--tasks", "0");
+    const nobody = await me.look("worker", "--tasks", "0");
     const worker = advised(nobody.stderr, "name the run: sluice worker RUN …", "worker RUN", {
       RUN: "out",
     });
     expect((await me.plain(...worker, "--tasks", "0")).code).toBe(0);
     const list = advised(
-      (await me.plain("engine", "add", "quux")).stderr,
+      (await me.look("engine", "add", "quux")).stderr,
       "run sluice engine list",
       "engine list",
     );
-    expect((await me.plain(...list)).stdout).toContain("llama");
+    expect((await me.look(...list)).stdout).toContain("llama");
     const known = advised(errorsPage, "run sluice model list", "model list");
-    expect((await me.plain(...known)).stdout).toContain("smollm2");
-    const batch = await me.plain("run-batch");
+    expect((await me.look(...known)).stdout).toContain("smollm2");
+    const batch = await me.look("run-batch");
     const names = { NAME: "fake" };
     const command = "run-batch -i requests.jsonl -o responses.jsonl --model NAME";
     const answer = advised(batch.stderr, `sluice ${command}`, command, names);
@@ -393,15 +393,15 @@ describe("advice is carried out and helps", () => {
       "axolotl.yaml",
       "base_model: fake\ndatasets:\n  - path: rows.jsonl\n    type: completion\n",
     );
-    const axolotl = await me.plain("run", "axolotl.yaml");
+    const axolotl = await me.look("run", "axolotl.yaml");
     const config = "this looks like a config of Axolotl: sluice inference batch -c reads it";
     const inference = advised(axolotl.stderr, config, "inference batch -c");
     expect((await me.call(...inference, "axolotl.yaml")).stderr).not.toContain("OPTION_UNKNOWN");
     me.write("list.yaml", '- {"id":1}\n');
-    const noMapping = await me.plain("run", "list.yaml");
+    const noMapping = await me.look("run", "list.yaml");
     const byInput =
       "a file of rows is given by --input; sluice init writes a job file to begin with";
-    expect((await me.plain(...advised(noMapping.stderr, byInput, "init"))).code).toBe(0);
+    expect((await me.look(...advised(noMapping.stderr, byInput, "init"))).code).toBe(0);
   });
 
   it("about lines and records to be mended", async () => {
@@ -448,7 +448,7 @@ describe("advice is carried out and helps", () => {
     writeFileSync(join(me.folder, "rows.jsonl.gz"), gzipSync(me.read("rows.jsonl")));
     const model = ["--set", "model={engine: fake, latencyMs: 200, capacity: 1}"];
     const advise = async (...input: string[]) => {
-      const { stdout, stderr } = await me.plain(
+      const { stdout, stderr } = await me.look(
         ...["plan", ...input, ...job.slice(2), ...model, "--output", "out"],
         ...["--advise", "--deadline", "30s"],
       );
@@ -456,7 +456,7 @@ describe("advice is carried out and helps", () => {
     };
     const source = "one worker reads: sluice shard cuts it into chunks";
     const shard = advised(await advise("--input", "rows.jsonl.gz"), source, "shard");
-    const cut = await me.plain(...shard, "rows.jsonl.gz", "--shards", "8", "--output", "chunks");
+    const cut = await me.look(...shard, "rows.jsonl.gz", "--shards", "8", "--output", "chunks");
     expect(cut).toMatchObject({ code: 0 });
     expect(await advise("--input-list", "chunks/metadata.txt")).not.toContain("in one piece");
   });

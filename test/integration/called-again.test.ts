@@ -96,12 +96,12 @@ for await (const line of createInterface({ input: process.stdin })) {
     for (const [file, model] of Object.entries(models)) {
       const job = ["--input", "rows.jsonl", "--output", `out-${file}`, "--set", `model=${model}`];
       expect((await me.call("run", ...job)).code, file).toBe(0);
-      const plan = await me.plain("plan", ...job);
+      const plan = await me.look("plan", ...job);
       expect(plan.stdout + plan.stderr).toContain("which is finished: sluice run does nothing");
       expect(plan.stdout + plan.stderr).not.toContain("--fork");
       expect((await me.call("run", ...job)).summary.rows).toMatchObject({ resumed: 3 });
       me.write(file, me.read(file).replaceAll("=> 1", "=> 2").replaceAll("value: 1", "value: 2"));
-      const changed = await me.plain("plan", ...job);
+      const changed = await me.look("plan", ...job);
       expect(changed.stdout + changed.stderr, file).toContain("run it with --fork or --overwrite");
       expect((await me.call("run", ...job, "--fork")).summary.rows).toMatchObject({ resumed: 0 });
     }

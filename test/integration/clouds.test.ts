@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import {
   type Cloud,
   clients,
@@ -61,6 +62,8 @@ ${keysOf(cloud, command)}
   return {
     ...machines,
     ...{ folder, out, call, status, environment },
+    /** For what starts nothing, in this process. */
+    callHere: (...parameters: string[]) => callHere(parameters, folder, environment),
     start: (...parameters: string[]) => startSluice(parameters, folder, environment),
     manifest: () => JSON.parse(readFileSync(join(stored, "_manifest.json"), "utf8")),
     submissions: () => submissionsOf(stored),
@@ -72,8 +75,9 @@ ${keysOf(cloud, command)}
 const summaryOf = ({ stdout }: { stdout: string }) =>
   JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
 
+/** A look at a run in a store is many requests, so that there is one only now and then. */
 const until = async (holds: () => boolean | Promise<boolean>) => {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 100));
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 500));
 };
 
 describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
@@ -82,7 +86,7 @@ describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
   it("runs a job: each row once, and all that tell of it agree", async () => {
     const me = person(cloud, 40);
     const { call, out, status, records, manifest, submissions, expectWhole } = me;
-    const rendered = await call("render", "job.yaml");
+    const rendered = await me.callHere("render", "job.yaml");
     expect(rendered, rendered.stderr).toMatchObject({ code: 0 });
     const ended = await call("run", "job.yaml");
     expect(ended, ended.stderr).toMatchObject({ code: 0 });
@@ -110,7 +114,7 @@ describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
     }
     await expectWhole();
     // The finished run starts no machine.
-    expect((await call("run", "job.yaml")).stderr).toContain("nothing to do");
+    expect((await me.callHere("run", "job.yaml")).stderr).toContain("nothing to do");
     expect(records()).toHaveLength(2);
   });
 
@@ -133,8 +137,8 @@ describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
   });
 
   it("refuses what cannot work before anything is planned", async () => {
-    const { call, folder, environment, records } = person(cloud, 10);
-    const refused = await call("run", "job.yaml", "--output", join(folder, "out"));
+    const { callHere: refusing, folder, environment, records } = person(cloud, 10);
+    const refused = await refusing("run", "job.yaml", "--output", join(folder, "out"));
     expect(refused).toMatchObject({ code: 64 });
     expect(refused.stderr).toMatch(
       new RegExp(
@@ -143,7 +147,7 @@ describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
     );
     expect(readdirSync(folder)).not.toContain("out");
     const without = { ...environment, PATH: "/nowhere" };
-    const missing = await runSluice(["run", "job.yaml"], folder, without);
+    const missing = await callHere(["run", "job.yaml"], folder, without);
     expect(missing).toMatchObject({ code: 69 });
     expect(missing.stderr).toContain(`SCHEDULER_MISSING`);
     expect(missing.stderr).toContain(`${clients[cloud]} is not on PATH`);

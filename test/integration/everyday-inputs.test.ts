@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { parquetReadObjects } from "hyparquet";
 import { describe, expect, it } from "vitest";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import { root } from "../meta/source-tree.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { sluiceProgram } from "../sluice-program.ts";
@@ -86,13 +87,12 @@ describe("standard input", () => {
 describe("a cache of answers", () => {
   const answer = '{"text":"x","finishReason":"stop","tokens":1}';
 
-  it.each([
-    ["not JSON", "{"],
-    ["without answers", '{"answers":[]}'],
-    ["with other answers", '{"answers":[{"text":1}]}'],
-    ["without counts", `{"answers":[${answer}]}`],
-    ["with other counts", `{"answers":[${answer}],"usage":{"promptTokens":"3"}}`],
-  ])("names a damaged file, and makes it again: %s", async (_, text) => {
+  const damages = [
+    ...["{", '{"answers":[]}', '{"answers":[{"text":1}]}', `{"answers":[${answer}]}`],
+    `{"answers":[${answer}],"usage":{"promptTokens":"3"}}`,
+  ];
+
+  it("names a file that is damaged in whatever way, and makes it again", async () => {
     const folder = scratchFolder();
     writeFileSync(join(folder, "rows.jsonl"), '{"text":"a"}\n');
     const job = ["--input", "rows.jsonl", ...fake, "--generation.temperature", "0"];
@@ -103,16 +103,22 @@ describe("a cache of answers", () => {
       (path) => path.endsWith(".json"),
     );
     const file = join(folder, "kept", name!);
-    writeFileSync(file, text);
-    const second = await run("second");
-    expect(second.code).toBe(0);
-    expect(second.stderr).toContain("a file of the cache is damaged");
-    expect(second.stderr).toContain(file);
-    const third = await run("third");
-    expect(third.stderr).not.toContain("damaged");
-    expect(summaryOf(third.stdout)).toMatchObject({ reused_count: 1 });
-    const second_ = readFileSync(join(folder, "second/part-00000.jsonl"), "utf8");
-    expect(readFileSync(join(folder, "third/part-00000.jsonl"), "utf8")).toBe(second_);
+    for (const [at, text] of damages.entries()) {
+      writeFileSync(file, text);
+      const { code, stderr } = await run(`damaged-${at}`);
+      expect(code).toBe(0);
+      expect(stderr, text).toContain("a file of the cache is damaged");
+      expect(stderr).toContain(file);
+      expect(readFileSync(file, "utf8")).not.toBe(text);
+    }
+    const last = await run("last");
+    expect(last.stderr).not.toContain("damaged");
+    expect(summaryOf(last.stdout)).toMatchObject({ reused_count: 1 });
+    const made = readFileSync(
+      join(folder, `damaged-${damages.length - 1}/part-00000.jsonl`),
+      "utf8",
+    );
+    expect(readFileSync(join(folder, "last/part-00000.jsonl"), "utf8")).toBe(made);
   });
 });
 
@@ -189,7 +195,7 @@ describe("HF_HUB_OFFLINE", () => {
     const folder = scratchFolder();
     const environment = { HF_HUB_OFFLINE: value, HF_ENDPOINT: "http://127.0.0.1:9" };
     const job = ["--input", "hf://datasets/owner/name/rows.jsonl", ...fake, "--output", "out"];
-    const { code, stderr } = await runSluice(["run", ...job], folder, environment);
+    const { code, stderr } = await callHere(["run", ...job], folder, environment);
     expect(code).toBe(75);
     expect(stderr).toContain("HF_HUB_OFFLINE is set");
   });

@@ -9,6 +9,7 @@ import {
   startFakeServer,
 } from "../../src/testing/fake-server.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import { freePort } from "../free-ports.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-contact-"));
@@ -28,13 +29,16 @@ function folderWith(model: object): string {
 
 const call = ["run", "-c", "job.json"];
 
-async function runWith(model: object, environment: Record<string, string> = {}) {
+/** A run that is given up before it starts a worker, in this process. */
+async function refusedWith(model: object, environment: Record<string, string> = {}) {
   const folder = folderWith(model);
   const startedMs = performance.now();
-  const ended = await runSluice(call, folder, environment);
+  const ended = await callHere(call, folder, environment);
   const seconds = (performance.now() - startedMs) / 1000;
   return { ...ended, seconds, isPlanned: existsSync(join(folder, "out")) };
 }
+
+const runWith = (model: object) => runSluice(call, folderWith(model));
 
 /** A server that lists one model, and knows those that `chats` says. */
 async function served(behave?: FakeServerOptions["behave"]): Promise<FakeServer> {
@@ -66,7 +70,7 @@ const unknownModel = (name: string) => ({
 describe("a server that is not there", () => {
   it("is given up with the cause where nobody listens, and nothing is planned", async () => {
     const baseUrl = at(await freePort());
-    const { code, stderr, isPlanned } = await runWith({ baseUrl, firstAnswerMs: 1200 });
+    const { code, stderr, isPlanned } = await refusedWith({ baseUrl, firstAnswerMs: 1200 });
     expect([code, isPlanned], stderr).toEqual([69, false]);
     expect(stderr).toContain("ECONNREFUSED");
     expect(stderr).toContain(baseUrl);
@@ -75,7 +79,7 @@ describe("a server that is not there", () => {
   });
 
   it("is given up where somebody listens who never answers, after ten seconds", async () => {
-    const { code, stderr, seconds, isPlanned } = await runWith({
+    const { code, stderr, seconds, isPlanned } = await refusedWith({
       baseUrl: at(await silentPort()),
     });
     expect([code, isPlanned], stderr).toEqual([69, false]);
@@ -87,7 +91,8 @@ describe("a server that is not there", () => {
   it("is an error at once where nobody knows the name of its host", async () => {
     const proxies = { http_proxy: "", HTTP_PROXY: "" };
     const baseUrl = "http://no-such-host.invalid:8000/v1";
-    const { code, stderr, isPlanned } = await runWith({ baseUrl, firstAnswerMs: 600_000 }, proxies);
+    const patient = { baseUrl, firstAnswerMs: 600_000 };
+    const { code, stderr, isPlanned } = await refusedWith(patient, proxies);
     expect([code, isPlanned], stderr).toEqual([69, false]);
     expect(stderr).toContain("no-such-host.invalid is not known");
   });
@@ -151,12 +156,12 @@ describe("a server that is there", () => {
     const key = { OPENAI_API_KEY: "not-the-right-one" };
     const { baseUrl } = server;
     const named = { baseUrl, apiKeyEnv: "OPENAI_API_KEY" };
-    const { code, stderr, isPlanned } = await runWith(named, key);
+    const { code, stderr, isPlanned } = await refusedWith(named, key);
     expect([code, isPlanned], stderr).toEqual([69, false]);
     expect(stderr).toContain("AUTHENTICATION_FAILED");
     expect(stderr).toContain("check the value of OPENAI_API_KEY");
     expect(stderr).not.toContain("not-the-right-one");
-    const unnamed = await runWith({ baseUrl }, key);
+    const unnamed = await refusedWith({ baseUrl }, key);
     expect(unnamed.stderr).toContain("OPENAI_API_KEY goes to OpenAI alone");
   });
 
@@ -164,7 +169,7 @@ describe("a server that is there", () => {
     const server = await served(({ method }) =>
       method === "POST" ? unknownModel("smal-model") : undefined,
     );
-    const { code, stderr, isPlanned } = await runWith({
+    const { code, stderr, isPlanned } = await refusedWith({
       baseUrl: server.baseUrl,
       name: "smal-model",
     });
@@ -182,7 +187,7 @@ describe("a server that is there", () => {
   it("is not looked at by a plan, which says what a run would do", async () => {
     const server = await served();
     const folder = folderWith({ baseUrl: server.baseUrl });
-    const { stdout } = await runSluice(["plan", "-c", "job.json"], folder);
+    const { stdout } = await callHere(["plan", "-c", "job.json"], folder);
     expect(stdout).toContain(`GET ${server.baseUrl}/models`);
     expect(server.received).toBe(0);
   });

@@ -108,7 +108,7 @@ describe.each(clouds)("a fleet on %s, by a stand-in", (cloud) => {
     expect(machines.lastCodes()).toEqual([0, 0]);
     if (cloud === "sky") expect(words.join(" ")).toMatch(/--secret WHO\b/);
     else expect(words.join(" ")).toContain("--worker-profile cx2-2x4 --cpu 2 --memory 4G");
-    const without = await calls.call("fleet", "add", "--name", "far", "--count", "1");
+    const without = await calls.callHere("fleet", "add", "--name", "far", "--count", "1");
     expect(without.stderr).toContain("task 3 has no command");
     expect(without.stderr).toContain("workers in the image do not know its entry point");
     writeFileSync(join(folder, "more.jsonl"), '{"cmds": ["echo", "more"]}\n');
@@ -136,7 +136,7 @@ describe.each(clouds)("a fleet on %s, by a stand-in", (cloud) => {
       refusals.push([["--env", "WHO"], /do not get WHO from here; .*codeEngine.envFrom/]);
     }
     for (const [words, said] of refusals) {
-      const { code, stderr } = await calls.call(
+      const { code, stderr } = await calls.callHere(
         ...["fleet", "create", "-c", "fleet.yaml", "--name", "f", "--count", "1"],
         ...["--image", image, "--command", "true", ...words],
       );

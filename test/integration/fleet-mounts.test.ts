@@ -8,6 +8,9 @@ import { scratchFolder } from "../run/whole-run.ts";
 import { S3Proxy } from "../s3-proxy.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 
+/** Workers that are killed while results are stored; more in `npm run test:long`. */
+const maxKills = Number(process.env.TEST_SLUICE_KILLS ?? 4);
+
 let server: S3Server;
 beforeAll(async () => {
   if (missingS3Server === undefined) server = await S3Server.start();
@@ -181,7 +184,8 @@ for i in 0 1 2 3 4 5 6 7 8 9; do
 done`;
     writeFileSync(join(folder, "task.sh"), script);
     await calls.fleet(
-      ...["create", "--name", "killed", "--count", "30", "--cpu", "0.5", "--max-scale", "4"],
+      ...["create", "--name", "killed", "--count", String(3 * maxKills)],
+      ...["--cpu", "0.5", "--max-scale", "4"],
       ...["--mount-data-store", `/out=${folder}/store`, "--command", "sh", "--command"],
       join(folder, "task.sh"),
     );
@@ -192,13 +196,13 @@ done`;
       const workers = await calls.workers("killed");
       const living = workers.filter((worker) => worker.state === "running");
       // Each task gets its turn in the end: a task that is always killed fails.
-      if (kills < 8 && living.length > 0) {
+      if (kills < maxKills && living.length > 0) {
         killQuietly(living[kills % living.length]!.pid, "SIGKILL");
         kills++;
       }
-      await pause(100);
+      await pause(300);
     }
-    expect(kills).toBeGreaterThan(3);
+    expect(kills).toBeGreaterThanOrEqual(maxKills / 2);
     const tasks = await calls.tasks("killed");
     for (const { index, state, cause } of tasks) {
       const target = join(folder, "store", index);
@@ -214,7 +218,8 @@ done`;
       expect(writers.size, `task ${index}`).toBe(1);
       for (const text of Object.values(files)) expect(text.length).toBeGreaterThan(3_000_000);
     }
-    expect(tasks.filter(({ state }) => state === "successful").length).toBeGreaterThan(20);
+    const successful = tasks.filter(({ state }) => state === "successful");
+    expect(successful.length).toBeGreaterThanOrEqual(2 * maxKills);
   });
 
   it("counts results that have their names, though their worker is lost", async (context) => {
@@ -312,15 +317,15 @@ case $SLUICE_TASK_OBJECT in deep/*) ln -s x ${place("in")}/link;; esac`;
         .split("\n")
         .map((line) => (JSON.parse(line) as { state: string }).state);
     };
-    while ((await states()).some((state) => state !== "successful")) await pause(300);
+    while ((await states()).some((state) => state !== "successful")) await pause(1000);
     expect(await calls.fleet("logs", ...at, "--id", id, "--index", "2")).toBe("2\n");
     await calls.fleet("add", ...at, "--id", id, "--count", "1");
     while ((await states()).join() !== "successful,successful,successful,successful") {
-      await pause(300);
+      await pause(1000);
     }
     // The process in the background may still seal.
     for (let isDeleted = false; !isDeleted; await pause(300)) {
-      isDeleted = (await calls.call("fleet", "delete", ...at, "--id", id)).code === 0;
+      isDeleted = (await calls.callHere("fleet", "delete", ...at, "--id", id)).code === 0;
     }
     expect(existsSync(join(server.directory, bucket, "all"))).toBe(false);
     expect(existsSync(join(folder, "fleets"))).toBe(false);

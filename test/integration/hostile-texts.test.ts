@@ -39,7 +39,8 @@ describe("a row that never lets go", () => {
     writeFileSync(
       join(folder, "stalling.ts"),
       `export function predict(batch) {
-         while (batch.some(({ row }) => row.text === "trap"));
+         const held = new Int32Array(new SharedArrayBuffer(4));
+         if (batch.some(({ row }) => row.text === "trap")) Atomics.wait(held, 0, 0);
          return batch.map(({ row }) => row.text);
        }`,
     );

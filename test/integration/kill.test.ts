@@ -8,7 +8,7 @@ import { killKinds, runUnderKills } from "../chaos/kill-round.ts";
 // The moments are drawn anew each time: what happens in between depends on the machine anyway.
 const { SLUICE_CHAOS_SEED = String(Date.now() % 2 ** 31) } = process.env;
 const seed = Number(SLUICE_CHAOS_SEED);
-const { TEST_SLUICE_KILLS = "8" } = process.env;
+const { TEST_SLUICE_KILLS = "5" } = process.env;
 const kills = Number(TEST_SLUICE_KILLS);
 
 describe("kill -9 loses no row and asks none twice but those in flight", () => {

@@ -4,7 +4,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
-import { serveFolder, startServe } from "./served.ts";
+import { type Served, serveFolder, startServe } from "./served.ts";
 import { expectBatchOfCalls } from "./tool-chats.ts";
 
 const files = await findLlamaFiles();
@@ -43,8 +43,14 @@ describe("tools of engine llama", () => {
     };
   };
 
-  it("are called by OpenAI's own client and the AI SDK, streamed or not", async () => {
+  it("are called by OpenAI's own client and the AI SDK, and refused by name", async () => {
     const { server, client } = await serve();
+    await expectCalls(server, client);
+    await expectRefusals(client);
+  });
+
+  /** Streamed or not. */
+  async function expectCalls(server: Served, client: OpenAI): Promise<void> {
     const asked = { model: "tools", tools: [weather], temperature: 0 };
     const whole = await client.chat.completions.create({ ...asked, messages });
     const [choice] = whole.choices;
@@ -108,10 +114,10 @@ describe("tools of engine llama", () => {
         expect([toolName, typeof (input as { city: string }).city]).toEqual(["weather", "string"]);
       }
     }
-  });
+  }
 
-  it("are refused by name, with status 400, where the model's template has none", async () => {
-    const { client } = await serve();
+  /** With status 400, where the model's template has none. */
+  async function expectRefusals(client: OpenAI): Promise<void> {
     const refused = (body: object) =>
       client.chat.completions
         .create({ model: "plain", messages: [question], ...body } as never)
@@ -124,7 +130,12 @@ describe("tools of engine llama", () => {
     expect(await refused({ tools: [weather], tool_choice: chosen })).toMatchObject({
       ...{ status: 400, param: "tool_choice.function.name" },
     });
-  });
+    expect(await refused({ messages })).toMatchObject({ status: 400, param: "messages[1]" });
+    const { choices } = await client.chat.completions.create({
+      ...{ model: "plain", messages: [question], max_tokens: 4 },
+    });
+    expect(choices[0]!.message.content).not.toBe("");
+  }
 
   it("are called by the lines of a batch file, and its other lines are answered", () =>
     expectBatchOfCalls(["--model", `llama:${model.path}`, "--model.sequences", "4"], environment));

@@ -23,6 +23,16 @@ const chat = (content: string, parameters: Partial<SamplingParameters> = {}) => 
   messages: [{ role: "user" as const, content }],
 });
 
+const shape = { sequences: 4, contextTokens: 256 };
+let opened: Promise<Engine> | undefined;
+/** One engine for all tests that do not close theirs: loading takes a second of a core. */
+const openOnce = () => {
+  const name = "smollm2-135m-instruct";
+  opened ??= openLlama({ engine: "llama", name, threads: 1, ...shape }, engineContext);
+  return opened;
+};
+afterAll(async () => (await opened)?.close());
+
 describe("openLlama", () => {
   beforeEach((context) => context.skip(files.missing !== undefined, files.missing));
 
@@ -31,16 +41,11 @@ describe("openLlama", () => {
     (await engine.infer(request, never)).answers[0]!.text;
 
   beforeAll(async () => {
-    if (files.missing !== undefined) return;
-    const name = "smollm2-135m-instruct";
-    const options = { engine: "llama" as const, name, threads: 1 };
-    const shape = { sequences: 4, contextTokens: 512 };
-    engine = await openLlama({ ...options, ...shape }, engineContext);
+    if (files.missing === undefined) engine = await openOnce();
   });
-  afterAll(() => engine?.close());
 
   it("says what it chose", () => {
-    expect(engine.choices).toMatchObject({ sequences: 4, contextTokens: 512, batchTokens: 512 });
+    expect(engine.choices).toMatchObject({ ...shape, batchTokens: 512 });
     expect(engine.capacity).toBe(8);
   });
 
@@ -58,19 +63,9 @@ describe("openLlama", () => {
     expect((await usage("a<|im_end|>")) - (await usage("a"))).toBeGreaterThan(2);
   });
 
-  it("gives in parallel what it gives one by one, nearly always", async () => {
-    const prompts = ["The sun", "A recipe for bread", "Once upon a time", "The first", "My dog"];
-    const together = await Promise.all(prompts.map((prompt) => text(complete(prompt))));
-    let same = 0;
-    for (const [at, prompt] of prompts.entries()) {
-      if ((await text(complete(prompt))) === together[at]) same++;
-    }
-    // The order of summation in a larger pass may tip a token that was nearly level.
-    expect(same).toBeGreaterThanOrEqual(prompts.length - 1);
-  });
-
   it("follows the seed", async () => {
-    const ask = (seed: number) => text(complete("Once upon a time", { temperature: 1, seed }));
+    const ask = (seed: number) =>
+      text(complete("Once upon a time", { temperature: 1, seed, maxNewTokens: 8 }));
     expect(await ask(1)).toBe(await ask(1));
     expect(new Set([await ask(1), await ask(2), await ask(3)]).size).toBeGreaterThan(1);
   });
@@ -88,15 +83,15 @@ describe("openLlama", () => {
   });
 
   it("fails or cuts a prompt that is too long, as asked", async () => {
-    const long = `${"word ".repeat(600)}end`;
+    const long = `${"word ".repeat(300)}end`;
     await expect(engine.infer(complete(long), never)).rejects.toMatchObject({
       code: "PROMPT_TOO_LONG",
-      message: expect.stringMatching(/60\d tokens of prompt.*context of 512/),
+      message: expect.stringMatching(/30\d tokens of prompt.*context of 256/),
     });
     for (const onTooLong of ["truncate-left", "truncate-right"] as const) {
       const request = complete(long, {}, { onTooLong });
       const { usage } = await engine.infer(request, never);
-      expect(usage.promptTokens).toBe(512 - request.parameters.maxNewTokens);
+      expect(usage.promptTokens).toBe(256 - request.parameters.maxNewTokens);
     }
   });
 
@@ -136,7 +131,7 @@ describe("openLlama", () => {
 
   it("stops computing what is aborted", async () => {
     const controller = new AbortController();
-    const asked = engine.infer(complete("On and on", { maxNewTokens: 400 }), controller.signal);
+    const asked = engine.infer(complete("On and on", { maxNewTokens: 200 }), controller.signal);
     const other = text(complete("One two three"));
     controller.abort(new Error("enough"));
     await expect(asked).rejects.toThrow("enough");
@@ -145,7 +140,7 @@ describe("openLlama", () => {
 
   it("rejects what it held when its host is killed, then works again", async () => {
     const asked = [1, 2, 3].map((at) =>
-      engine.infer(complete(`Number ${at}`, { maxNewTokens: 300 }), never),
+      engine.infer(complete(`Number ${at}`, { maxNewTokens: 200 }), never),
     );
     const results = Promise.allSettled(asked);
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -158,9 +153,8 @@ describe("openLlama", () => {
 });
 
 if (files.missing === undefined) {
-  const openOne = () =>
-    openLlamaFrom({ ...files, sequences: 4, contextTokens: 512 }, engineContext);
-  const kept = keptOpen(openOne);
+  const openOne = () => openLlamaFrom({ ...files, ...shape }, engineContext);
+  const kept = keptOpen(openOnce);
   const open = async ({ mustClose }: { mustClose: boolean }) => ({
     engine: await (mustClose ? openOne : kept)(),
     isDeterministic: false,
@@ -168,7 +162,7 @@ if (files.missing === undefined) {
     enforcesSlots: true,
     answersSeveral: true,
     reportsLogprobs: true,
-    failing: { request: complete("word ".repeat(600)), code: "PROMPT_TOO_LONG" as const },
+    failing: { request: complete("word ".repeat(300)), code: "PROMPT_TOO_LONG" as const },
   });
   engineConformance("llama", open);
 }

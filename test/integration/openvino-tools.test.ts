@@ -23,25 +23,29 @@ const missing = await whyOpenvinoIsMissing();
 const ask = chatsWithTools(openvinoModel.parse({ engine: "openvino", name: "model" }));
 const environment = { SLUICE_HOME: engineContext.homeDirectory };
 const question = { role: "user" as const, content: "How is the weather in Bern?" };
+/** Batch files go the way that they go with llama, whose test is in `llama-tools-served.test.ts`. */
+const inLong = process.env.TEST_SLUICE_CALLS === undefined ? undefined : it;
 
 describe("openvino with a template that has tools", () => {
   beforeEach((context) => context.skip(missing !== undefined, missing));
 
   let engine: Engine;
-  let model: Awaited<ReturnType<typeof withTemplate>>;
+  /** The one has its own template and one for tools, the other that one alone. */
+  let [model, other]: Awaited<ReturnType<typeof withTemplate>>[] = [];
   // Several threads wait for one another where a neighbour computes, many times as long.
   const place = { contextTokens: 768, sequences: 16, cacheGib: 1, threads: 1 };
   beforeAll(async () => {
     if (missing !== undefined) return;
     const name = "smollm2-135m-instruct";
     const { path } = await resolveModel(name, engineContext, { download: false });
-    model = await withTemplate(path, hermesTemplate);
-    const options = openvinoModel.parse({ engine: "openvino", name: model.path, ...place });
+    model = await withTemplate(path, hermesTemplate, true);
+    other = await withTemplate(path, hermesTemplate);
+    const options = openvinoModel.parse({ engine: "openvino", name: model!.path, ...place });
     engine = openedEngine(await openOpenvino(options, engineContext), { callsTools: true });
   });
   afterAll(async () => {
     await engine?.close();
-    await model?.remove();
+    for (const each of [model, other]) await each?.remove();
   });
 
   it("calls a tool with valid arguments where it must, whatever is sampled", async () => {
@@ -63,26 +67,13 @@ describe("openvino with a template that has tools", () => {
   });
 
   it("has a template of its own for tools, where the file names one", async () => {
-    const { path } = await resolveModel("smollm2-135m-instruct", engineContext, {
-      download: false,
-    });
-    const named = await withTemplate(path, hermesTemplate, true);
-    const options = openvinoModel.parse({ engine: "openvino", name: named.path, ...place });
-    const own = openedEngine(await openOpenvino(options, engineContext), { callsTools: true });
-    try {
-      const plainChat = { tool_choice: "none", max_tokens: 1 };
-      const asThere = await ask(engine, { messages: primed });
-      const calling = await ask(own, { messages: primed });
-      expect(callsOf(calling)).toEqual(callsOf(asThere));
-      expect(calling.usage.promptTokens).toBe(asThere.usage.promptTokens);
-      // The model's own template begins each conversation with a system message of its own.
-      const plain = await ask(own, plainChat);
-      const hermes = await ask(engine, plainChat);
-      expect(plain.usage.promptTokens).toBeGreaterThan(hermes.usage.promptTokens);
-    } finally {
-      await own.close();
-      await named.remove();
-    }
+    const plain = { tool_choice: "none", max_tokens: 1 };
+    const [bare, greeted] = await Promise.all([
+      ask(engine, { ...plain, messages: [question] }),
+      ask(engine, { ...plain, messages: [{ role: "system", content: "Hi." }, question] }),
+    ]);
+    // The model's own template begins with a long system message where a conversation has none.
+    expect(bare.usage.promptTokens).toBeGreaterThan(greeted.usage.promptTokens);
   });
 
   it("calls a tool where it may, and tells the text before it alone", async () => {
@@ -147,11 +138,9 @@ describe("openvino with a template that has tools", () => {
 
   it("has the form that was asked for, or calls a tool", () => expectFormOrCall(ask, engine));
 
-  it("serves calls to OpenAI's own client, and refuses tools that the template lacks", async () => {
-    const own = { engine: "openvino" as const, name: model.path, ...place, sequences: 4 };
-    const plain = { ...own, name: "smollm2-135m-instruct" };
-    const generation = { temperature: 0, maxNewTokens: 80 };
-    const models = { tools: { model: own, generation }, plain: { model: plain, generation } };
+  it("serves calls to OpenAI's own client", async () => {
+    const own = { engine: "openvino" as const, name: other!.path, ...place, sequences: 4 };
+    const models = { tools: { model: own, generation: { temperature: 0, maxNewTokens: 80 } } };
     const server = await startServe(serveFolder(), { models }, environment);
     const client = new OpenAI({ baseURL: server.baseUrl, apiKey: "none", maxRetries: 0 });
     const tools = [weather] as OpenAI.ChatCompletionTool[];
@@ -172,20 +161,14 @@ describe("openvino with a template that has tools", () => {
     expect(functions(streamed)).toMatchObject(functions(whole.choices[0]!) as object[]);
     expect(pieces.join("")).toBe("I look it up.");
     expect(pieces.length).toBeGreaterThan(2);
-    const refused = await client.chat.completions
-      .create({ ...asked, model: "plain", messages: [question] })
-      .catch((error: unknown) => error);
-    expect(refused).toMatchObject({
-      ...{ status: 400, param: "tools" },
-      message: expect.stringContaining("chat template has no tools"),
-    });
   });
 
-  it("calls tools for the lines of a batch file, and answers its other lines", () =>
+  inLong?.("calls tools for the lines of a batch file, and answers its other lines", () =>
     expectBatchOfCalls(
-      ["--model", `openvino:${model.path}`, "--model.cacheGib", "1"],
+      ["--model", `openvino:${other!.path}`, "--model.cacheGib", "1"],
       environment,
-    ));
+    ),
+  );
 });
 
 function callOf(city: string) {

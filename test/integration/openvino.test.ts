@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engines/engine.ts";
 import { resolveModel } from "../../src/engines/models/models.ts";
+import { openedEngine } from "../../src/engines/opened-engine.ts";
 import { openOpenvino } from "../../src/engines/openvino/engine.ts";
 import { openvinoModel } from "../../src/engines/openvino/options.ts";
 import { locateEnginePackage } from "../../src/engines/packages/packages.ts";
@@ -19,6 +20,7 @@ import { compileStructuredForm } from "../../src/prompt/structure/structured-for
 import { engineConformance } from "../conformance/engine-conformance.ts";
 import { engineContext, whyOpenvinoIsMissing } from "./llama-files.ts";
 import { complete } from "./llama-requests.ts";
+import { chatsWithTools } from "./tool-chats.ts";
 
 /** Has the library write a GGUF file's model in its own form beside it. */
 const savesFolder = `
@@ -28,6 +30,9 @@ openvino_genai.Tokenizer(gguf, **saves)
 openvino_genai.ContinuousBatchingPipeline(gguf, openvino_genai.SchedulerConfig(), "CPU", saves)
 `;
 
+/** Rows that are asked alone and together; more in `npm run test:long`. */
+const rows = Number(process.env.SLUICE_EQUALITY_ROWS ?? 5);
+
 const missing = await whyOpenvinoIsMissing();
 const never = new AbortController().signal;
 const open = (options: object = {}) =>
@@ -35,8 +40,8 @@ const open = (options: object = {}) =>
     openvinoModel.parse({
       engine: "openvino",
       name: "smollm2-135m-instruct",
-      contextTokens: 512,
-      sequences: 8,
+      contextTokens: 256,
+      sequences: 4,
       cacheGib: 1,
       // As in `llama-files.ts`.
       threads: 1,
@@ -56,6 +61,12 @@ const engineOfAll = () => {
   shared ??= open();
   return shared;
 };
+/** Another one for two tests, of which the second closes it. */
+let exact: Promise<Engine> | undefined;
+const exactEngine = () => {
+  exact ??= open({ precision: "exact" });
+  return exact;
+};
 
 describe("engine openvino", () => {
   beforeEach((context) => context.skip(missing !== undefined, missing));
@@ -65,8 +76,8 @@ describe("engine openvino", () => {
 
   it("says what it chose", async () => {
     const engine = await engineOfAll();
-    expect(engine.choices).toMatchObject({ device: "CPU", sequences: 8, contextTokens: 512 });
-    expect(engine.capacity).toBe(16);
+    expect(engine.choices).toMatchObject({ device: "CPU", sequences: 4, contextTokens: 256 });
+    expect(engine.capacity).toBe(8);
   });
 
   it("answers the same from a folder in OpenVINO's form, and names what one lacks", async () => {
@@ -84,7 +95,7 @@ describe("engine openvino", () => {
         encoding: "utf8",
       });
       expect(saved.status, saved.stderr).toBe(0);
-      const request = chat("What is the capital of France?", { maxNewTokens: 30 });
+      const request = chat("What is the capital of France?", { maxNewTokens: 8 });
       const engine = await open({ name: folder });
       const { answers } = await engine.infer(request, never);
       await engine.close();
@@ -130,7 +141,8 @@ describe("engine openvino", () => {
   });
 
   it("follows the seed", async () => {
-    const sampled = (seed: number) => text(complete("Once upon a time", { temperature: 1, seed }));
+    const sampled = (seed: number) =>
+      text(complete("Once upon a time", { temperature: 1, seed, maxNewTokens: 8 }));
     expect(await sampled(1)).toBe(await sampled(1));
     expect(new Set([await sampled(1), await sampled(2), await sampled(3)]).size).toBeGreaterThan(1);
   });
@@ -150,15 +162,15 @@ describe("engine openvino", () => {
   });
 
   it("fails or cuts a prompt that is too long, as asked", async () => {
-    const long = `${"word ".repeat(600)}end`;
+    const long = `${"word ".repeat(300)}end`;
     await expect(ask(complete(long))).rejects.toMatchObject({
       code: "PROMPT_TOO_LONG",
-      message: expect.stringMatching(/60\d tokens of prompt.*context of 512/),
+      message: expect.stringMatching(/30\d tokens of prompt.*context of 256/),
     });
     for (const onTooLong of ["truncate-left", "truncate-right"] as const) {
       const request = complete(long, {}, { onTooLong });
       const { usage } = await ask(request);
-      expect(usage.promptTokens).toBe(512 - request.parameters.maxNewTokens);
+      expect(usage.promptTokens).toBe(256 - request.parameters.maxNewTokens);
     }
   });
 
@@ -186,8 +198,8 @@ describe("engine openvino", () => {
       expect(["none", ...candidateSpans(slottedLine.slots[0]!)], answer).toContain(t);
       expect(["none", ...candidateSpans(slottedLine.slots[1]!)], answer).toContain(d);
     };
-    // From seeds 11, 13 and 15 and a flat list of spans, the library also wrote "5 min for 5 min".
-    const seeds = [2, 11, 13, 15];
+    // From these seeds and a flat list of spans, the library also wrote "5 min for 5 min".
+    const seeds = [11, 13];
     await Promise.all(sentences.flatMap((source) => seeds.map((seed) => filled(source, seed))));
   });
 
@@ -213,28 +225,33 @@ describe("engine openvino", () => {
   });
 
   it("gives nearly always the same alone and in a batch where it is exact", async () => {
-    const engine = await open({ precision: "exact" });
-    try {
-      const say = async (at: number) => {
-        const story = `On day ${at} we saw ${at} boats. `.repeat(1 + (at % 5));
-        const request = complete(`${story}On day ${at + 1}`, { maxNewTokens: 12 });
-        return (await engine.infer(request, never)).answers[0]!.text;
-      };
-      const numbers = Array.from({ length: 8 }, (_, at) => at);
-      const together = await Promise.all(numbers.map(say));
-      let same = 0;
-      for (const at of numbers) if ((await say(at)) === together[at]) same++;
-      // Two nearly equal tokens may still change places: 2 of 200 long answers did.
-      expect(same).toBeGreaterThanOrEqual(numbers.length - 1);
-    } finally {
-      await engine.close();
-    }
+    const engine = await exactEngine();
+    const say = async (at: number) => {
+      const story = `On day ${at} we saw ${at} boats. `.repeat(1 + (at % 5));
+      const request = complete(`${story}On day ${at + 1}`, { maxNewTokens: 12 });
+      return (await engine.infer(request, never)).answers[0]!.text;
+    };
+    const numbers = Array.from({ length: rows }, (_, at) => at);
+    const together = await Promise.all(numbers.map(say));
+    let same = 0;
+    for (const at of numbers) if ((await say(at)) === together[at]) same++;
+    // Two nearly equal tokens may still change places: 2 of 200 long answers did.
+    expect(same).toBeGreaterThanOrEqual(numbers.length - 1);
+  });
+
+  it("refuses tools by name where the model's own template has none", async () => {
+    const model = openvinoModel.parse({ engine: "openvino", name: "model" });
+    const calling = openedEngine(await engineOfAll(), { callsTools: true });
+    await expect(chatsWithTools(model)(calling, {})).rejects.toMatchObject({
+      ...{ code: "PARAMETER_UNSUPPORTED", place: { field: "tools" } },
+      message: expect.stringContaining("the model's chat template has no tools"),
+    });
   });
 
   it("rejects what it held when its host is killed, then works again", async () => {
     const engine = await engineOfAll();
     const asked = [1, 2, 3].map((at) =>
-      engine.infer(complete(`Number ${at}`, { maxNewTokens: 300, ignoreEos: true }), never),
+      engine.infer(complete(`Number ${at}`, { maxNewTokens: 200, ignoreEos: true }), never),
     );
     const results = Promise.allSettled(asked);
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -248,17 +265,19 @@ describe("engine openvino", () => {
 
 if (missing === undefined) {
   const opened = async ({ mustClose }: { mustClose: boolean }) => ({
-    engine: mustClose ? await open() : keptOpen(await engineOfAll()),
+    engine: mustClose ? await exactEngine() : keptOpen(await engineOfAll()),
     isDeterministic: false,
     tellsDeltas: true,
     enforcesSlots: true,
     answersSeveral: true,
-    failing: { request: complete("word ".repeat(600)), code: "PROMPT_TOO_LONG" as const },
+    failing: { request: complete("word ".repeat(300)), code: "PROMPT_TOO_LONG" as const },
   });
   engineConformance("openvino", opened);
 }
 
-afterAll(async () => (await shared)?.close());
+afterAll(async () => {
+  for (const engine of [shared, exact]) await (await engine)?.close();
+});
 
 /** The same engine, which the suite does not close. */
 function keptOpen(engine: Engine): Engine {

@@ -49,10 +49,11 @@ export default class {
 `;
 
 const never = "await new Promise(() => setInterval(() => {}, 1000));";
+const held = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);";
 const models: [string, object, string][] = [
   ["a program", { engine: "command", command: process.execPath, args: ["program.cjs"] }, ""],
   ["a predictor that waits", { engine: "predictor", module: "predictor.mjs" }, never],
-  ["a predictor that computes", { engine: "predictor", module: "predictor.mjs" }, "for (;;);"],
+  ["a predictor that holds its thread", { engine: "predictor", module: "predictor.mjs" }, held],
 ];
 
 function newFolder(model: object, after: string): string {

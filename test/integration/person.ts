@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 
 /** What a person does in a folder of their own, through the packed program. */
@@ -18,6 +19,8 @@ export function person() {
     /** A command without its progress, and the summary that it prints. */
     call,
     plain: (...parameters: string[]) => runSluice(parameters, folder),
+    /** A command that starts no worker, in this process, by the sources. */
+    look: (...parameters: string[]) => callHere(parameters, folder),
     write: (name: string, text: string) => writeFileSync(join(folder, name), text),
     read: (name: string) => readFileSync(join(folder, name), "utf8"),
   };

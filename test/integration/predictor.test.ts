@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import { jsonLinesIn } from "./json-lines.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-predictor-"));
@@ -87,7 +88,8 @@ const faults: Fault[] = [
   [
     "hangs",
     `export function predict(batch) {
-       while (batch.some(({ index }) => index === 70));
+       const held = new Int32Array(new SharedArrayBuffer(4));
+       if (batch.some(({ index }) => index === 70)) Atomics.wait(held, 0, 0);
        return ${answers};
      }`,
     { 70: "ROW_STALLS_WORKER" },
@@ -133,12 +135,12 @@ describe("a run with a predictor that", () => {
         kept.push(Array.from({ length: 1_000_000 }, (_, at) => at + 0.5));
         return ${answers};
       }`;
-    const run = new PredictorRun(300, source, { maxBatchRows: 8 });
+    const run = new PredictorRun(160, source, { maxBatchRows: 8 });
     run.environment = { NODE_OPTIONS: "--max-old-space-size=96" };
     const { code, stderr } = await run.sluice("run", "-c", "job.yaml");
     expect(code, stderr).toBe(0);
     expect(stderr).toMatch(/engine host ended: signal SIGABRT/);
-    expect(await run.outcomes()).toEqual(expected(300));
+    expect(await run.outcomes()).toEqual(expected(160));
   });
 
   it("ends at a row says in the dead letter how", async () => {
@@ -184,7 +186,7 @@ describe("a run with a predictor", () => {
       { devices: "all" },
       { env },
     );
-    const { code, stderr } = await run.sluice("run", "-c", "job.yaml");
+    const { code, stderr } = await callHere(["run", "-c", "job.yaml"], run.directory);
     expect(stderr).toContain("model.devices: all, and this machine shows no GPU");
     expect(code).toBe(64);
   });
@@ -214,7 +216,7 @@ describe("a run with a predictor", () => {
       `export const predict = (batch) => ${answers};`,
       model as JsonObject,
     );
-    const { code, stderr } = await run.sluice("run", "-c", "job.yaml");
+    const { code, stderr } = await callHere(["run", "-c", "job.yaml"], run.directory);
     expect(code).not.toBe(0);
     expect(stderr).toMatch(message);
     expect(readdirSync(run.directory)).not.toContain("out");

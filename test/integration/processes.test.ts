@@ -177,7 +177,7 @@ describe("a run of real processes", () => {
 
   for (const who of ["its coordinator", "its joining workers"]) {
     it(`is as fast for status as ${who} said last`, async () => {
-      const files = newRun(8000, { latencyMs: 100, capacity: 4 });
+      const files = newRun(4000, { latencyMs: 100, capacity: 4 });
       const started = await startedBy(who, files);
       const statusNow = async () => {
         const { stdout } = await runSluice(["status", "out", "--json"], files.directory);
@@ -209,7 +209,7 @@ describe("a run of real processes", () => {
 
   it("refuses a second coordinator while the first lives, by 75", async () => {
     // Minutes of work: the first lives until it is stopped here.
-    const files = newRun(2000, { latencyMs: 500, capacity: 2 });
+    const files = newRun(400, { latencyMs: 2500, capacity: 2 });
     const first = startSluice(command, files.directory);
     await untilAsked(files, 4, first);
     const second = await runSluice(command, files.directory);
@@ -220,7 +220,7 @@ describe("a run of real processes", () => {
     expect((await first.ended).code).toBe(130);
     const third = await runSluice([...command, "--model.latencyMs", "1"], files.directory);
     expect(third.code, third.stderr).toBe(0);
-    expect(files.asked().length).toBe(2000);
+    expect(files.asked().length).toBe(400);
     await expectVerified(files);
   });
 
@@ -230,7 +230,7 @@ describe("a run of real processes", () => {
     const apart = ["--pid", "--fork", "--kill-child", "--mount-proc"];
     const probe = spawnSync("unshare", [...apart, "true"]);
     skip(probe.status !== 0, "namespaces cannot be made here");
-    const files = newRun(4000, { latencyMs: 50, capacity: 2 });
+    const files = newRun(400, { latencyMs: 500, capacity: 2 });
     // A living leader with pid numbers of its own, which are free or another's out here.
     const inside = spawn("unshare", [...apart, process.execPath, sluiceProgram, ...command], {
       cwd: files.directory,

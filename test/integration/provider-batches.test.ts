@@ -14,11 +14,11 @@ import {
   RecordedProvider,
   saidOf,
 } from "../recorded-provider.ts";
-import { startServe } from "./served.ts";
+import { type Served, startServe } from "./served.ts";
 import { clientOf, fake } from "./served-batches.ts";
 
 const seed = Number(process.env.TEST_SLUICE_SEED ?? Date.now() % 2 ** 31);
-const kills = Number(process.env.TEST_SLUICE_KILLS ?? "8");
+const kills = Number(process.env.TEST_SLUICE_KILLS ?? "4");
 
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-batches-"));
@@ -115,9 +115,8 @@ describe("batches at our own server", () => {
 });
 
 describe("files at our own server", () => {
-  const filesAfter = async (more: JsonObject) => {
+  const filesAfter = async (server: Served, more: JsonObject) => {
     const folder = newFolder();
-    const server = await startServe(newFolder(), { models: fake() });
     const batch = { pollMs: 100, maxBatchDelayMs: 500, ...more };
     const model = { engine: "openai", name: "m", baseUrl: server.baseUrl, via: "batch", batch };
     writeJob(folder, server.baseUrl, 100, { model, generation: { temperature: 0 } });
@@ -128,8 +127,9 @@ describe("files at our own server", () => {
   };
 
   it("are gone once the run has their answers, unless it keeps them", async () => {
-    expect(await filesAfter({})).toEqual([]);
-    const kept = await filesAfter({ keepFiles: true });
+    const server = await startServe(newFolder(), { models: fake() });
+    expect(await filesAfter(server, {})).toEqual([]);
+    const kept = await filesAfter(server, { keepFiles: true });
     expect(kept).toEqual(["batch", "batch", "batch_output", "batch_output"]);
   });
 });

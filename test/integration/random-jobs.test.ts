@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { playJob } from "../random-jobs/play-job.ts";
 
-const { TEST_SLUICE_JOBS = "5", TEST_SLUICE_SEED = String(Date.now() % 2 ** 31) } = process.env;
+const { TEST_SLUICE_JOBS = "3", TEST_SLUICE_SEED = String(Date.now() % 2 ** 31) } = process.env;
 const jobs = Number(TEST_SLUICE_JOBS);
 const firstSeed = Number(TEST_SLUICE_SEED);
 

@@ -1,4 +1,5 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { status } from "../../src/api/inspect.ts";
@@ -10,12 +11,13 @@ import {
   stillRunning,
 } from "../chaos/sluice-process.ts";
 import { freePort } from "../free-ports.ts";
-import { root } from "../meta/source-tree.ts";
 import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 import { answeredIn, expectWhole } from "../scheduled-job.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
+import { fleetTests, longFleetTests } from "./ray-fleets.ts";
+import { writeSummaryJob } from "./recipe-runs.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
 import {
   type Batch,
@@ -37,9 +39,9 @@ let cluster: RayCluster;
 beforeAll(async () => {
   if (missingCluster !== undefined) return;
   // The numbers are declared: Ray counts them and looks at nothing.
-  const two = { cpus: 11, gpus: 2 };
+  const two = { cpus: 11, gpus: 2, resources: { "accelerator_type:L40S": 1 } };
   cluster = await RayCluster.start(
-    [{ cpus: 1 }, { ...two, labels: { zone: "a" } }, { ...two, labels: { zone: "b" } }],
+    [{ cpus: 0 }, { ...two, labels: { zone: "a" } }, { ...two, labels: { zone: "b" } }],
     { SLUICE_HOME: engineContext.homeDirectory },
   );
 });
@@ -132,7 +134,7 @@ function perNode(workers: readonly ListedWorker[]): number[] {
 describe("backend ray", () => {
   beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
 
-  it("carries out the recipes in an object store, on the nodes with a label", async ({ skip }) => {
+  it("carries out a recipe in an object store, on the nodes with a label", async ({ skip }) => {
     const { missing = missingS3Server } = await findLlamaFiles();
     skip(missing !== undefined, missing);
     const server = await S3Server.start();
@@ -142,7 +144,7 @@ describe("backend ray", () => {
       writeFileSync(join(folder, "rows.jsonl"), shortRecipe);
       const [input, output] = [server.location("rows.jsonl"), server.location("out")];
       expect(await call("upload", "rows.jsonl", input)).toMatchObject({ code: 0 });
-      const job = [join(root, "examples/recipes/job.yaml"), "--input", input, "--output", output];
+      const job = [writeSummaryJob(folder), "--input", input, "--output", output];
       const ray = ["--backend=ray", "--ray.address", cluster.address, "--ray.python", rayPython];
       // The declared cores are more than there are.
       const size = ["--workers.cpu=2", "--set", "ray.labels={zone: b}"];
@@ -166,7 +168,7 @@ describe("backend ray", () => {
 
   it("gives each worker a GPU, loses no row with a killed one, and all counts agree", async () => {
     const rows = { total: 40, answered: 40, failed: 0 };
-    const workers = { max: 4, gpu: "1" };
+    const workers = { max: 5, gpu: "1" };
     const run = await gatedRun(rows.total, 4, { workers });
     const [victim, ...others] = run.workerList.map(({ pid }) => pid);
     const nodes = [1, 2].map((node) => cluster.addressOf(node));
@@ -175,6 +177,8 @@ describe("backend ray", () => {
     killQuietly(victim!, "SIGKILL");
     const ended = await run.finish();
     expect(ended.stderr).toMatch(/40\/40 rows, 20\/20 tasks/);
+    const room = "5 workers are asked for, each with 1 CPU, 1 GPU, and there is room for 4";
+    expect(ended.stderr).toContain(room);
     const summary = summaryOf(ended);
     expect(summary).toMatchObject({ status: "SUCCESS", sealed: true, rows });
     expect(run.manifest().rows).toMatchObject(rows);
@@ -185,16 +189,7 @@ describe("backend ray", () => {
     expect((await run.call("run", "job.json")).stderr).toContain("nothing to do");
   });
 
-  it("puts two workers of 5 CPUs on a node of 11, and says what does not fit", async () => {
-    const run = await gatedRun(40, 4, { workers: { max: 5, cpu: 5 } });
-    expect(perNode(run.workerList)).toEqual([2, 2]);
-    expect((await run.finish()).stderr).toContain(
-      "5 workers are asked for, each with 5 CPUs, and there is room for 4",
-    );
-    await run.expectWhole();
-  });
-
-  it("fills one node after another with PACK", async () => {
+  it("fills one node after another with PACK: two workers of 5 CPUs on a node of 11", async () => {
     const ray = { address: cluster.address, python: rayPython, shared: true, strategy: "PACK" };
     const run = await gatedRun(40, 3, { workers: { max: 3, cpu: 5 }, ray });
     expect(perNode(run.workerList)).toEqual([2, 1]);
@@ -237,8 +232,7 @@ describe("backend ray", () => {
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /** A person outside of the cluster, with a job of rows that take 100 ms each, two at once. */
-function outside(rows: number, workers = 1) {
-  const folder = scratchFolder();
+function outside(rows: number, workers = 1, folder = scratchFolder()) {
   writeRayJob(folder, rows, cluster.dashboard, workers);
   const call = (...words: string[]) => runSluice(words, folder);
   const start = (...words: string[]) => {
@@ -312,83 +306,8 @@ describe("backend ray from outside of the cluster", () => {
     expect(stdout).toMatch(/_ray_pkg_\w+\/files\/\S+\/predict\.mjs/);
   });
 
-  it("goes on without its client, and the same command and attach find it", async () => {
-    const me = outside(150);
-    const first = me.start("run", "job.yaml");
-    await until(() => /submitted as ray/.test(first.stderr()) || first.hasEnded(), "the job");
-    first.kill("SIGKILL");
-    const detached = await me.call("run", "job.yaml", "--detach");
-    expect(detached, detached.stderr).toMatchObject({ code: 0 });
-    expect(detached.stderr).toContain("the job is there already, as ray sluice-");
-    expect(summaryOf(detached)).toMatchObject({ scheduler: "ray", submission: expect.any(String) });
-    const other = await me.call("run", "job.yaml", "--workers.max=2");
-    expect(other, other.stderr).toMatchObject({ code: 75 });
-    expect(other.stderr).toContain("error COORDINATOR_LIVES");
-    const [attached, same] = await Promise.all([
-      me.call("attach", "out"),
-      me.call("run", "job.yaml"),
-    ]);
-    expect(attached, attached.stderr).toMatchObject({ code: 0 });
-    expect(same, same.stderr).toMatchObject({ code: 0 });
-    for (const each of [attached, same]) {
-      expect(summaryOf(each).rows).toMatchObject({ total: 150, answered: 150, failed: 0 });
-    }
-    expect(await me.jobs()).toEqual([summaryOf(detached).submission]);
-    await me.expectWhole();
-  });
-
-  it("is canceled by cancel and by a signal to its client, and continues", async () => {
-    const me = outside(100);
-    const first = me.start("run", "job.yaml");
-    await until(async () => (await me.answered()) > 0, "answers");
-    expect((await me.call("cancel", "out")).stdout).toContain("stopped: what is done is kept");
-    const canceled = await first.ended;
-    expect(canceled, canceled.stderr).toMatchObject({ code: 75 });
-    const before = summaryOf(canceled);
-    expect(before.status).toBe("CANCELED");
-    expect(before.rows.answered).toBeGreaterThan(0);
-    const second = me.start("run", "job.yaml");
-    const isRunning = async () => (await status(join(me.folder, "out"))).run.state === "running";
-    await until(async () => second.hasEnded() || (await isRunning()), "the second job");
-    second.kill("SIGTERM");
-    const stopped = await second.ended;
-    expect(stopped, stopped.stderr).toMatchObject({ code: 143 });
-    expect(summaryOf(stopped).status).toBe("CANCELED");
-    expect((await me.status()).state).not.toBe("running");
-    const third = await me.call("resume", "out");
-    expect(third, third.stderr).toMatchObject({ code: 0 });
-    expect(summaryOf(third).rows).toMatchObject({ total: 100, answered: 100 });
-    expect(await me.jobs()).toHaveLength(3);
-    await me.expectWhole();
-  });
-
-  it("tells of a coordinator that is killed, and the same command continues", async () => {
-    const me = outside(100);
-    const first = me.start("run", "job.yaml");
-    await until(async () => (await me.answered()) > 0, "answers");
-    const record = join(me.folder, "out/_sluice/coordinators/000001.json");
-    const { pid } = JSON.parse(readFileSync(record, "utf8"));
-    const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
-    expect(variables).toContain(`TRACEPARENT=${traceparent}`);
-    process.kill(pid, "SIGKILL");
-    const ended = await first.ended;
-    expect(ended, ended.stderr).toMatchObject({ code: 75 });
-    expect(ended.stderr).toContain("error WORKERS_GONE");
-    expect(ended.stderr).toContain("says more; the same command continues");
-    const [, words = ""] = /hint: sluice (logs \S+) says more/.exec(ended.stderr) ?? [];
-    expect((await me.call(...words.split(" "))).stdout).toMatch(/^==> sluice-\w+-1 <==$/m);
-    const again = await me.call("run", "job.yaml");
-    expect(again, again.stderr).toMatchObject({ code: 0 });
-    expect(summaryOf(again).rows.resumed).toBeGreaterThan(0);
-    await me.expectWhole();
-  });
-
   it("ends with the code and the message of a coordinator that fails", async () => {
     const me = outside(20);
-    const late = await me.call("run", "job.yaml", "--workers.cpu=99", "--ray.maxRoomWaitMs=2000");
-    expect(late, late.stderr).toMatchObject({ code: 75 });
-    expect(late.stderr).toContain("error CLUSTER_FULL");
-    expect(summaryOf(late)).toMatchObject({ stopped_by: { code: "CLUSTER_FULL" } });
     // A key does not leave this machine, and the cluster has none of that name.
     const secret = "sk-0123456789abcdef";
     const keyless = await me.call("run", "job.yaml", "--env", `API_KEY=${secret}`);
@@ -421,6 +340,82 @@ describe("backend ray from outside of the cluster", () => {
     const { stdout, stderr } = await me.call("render", "job.yaml");
     expect(JSON.parse(stdout).entrypoint).toContain("run job.json --quiet");
     expect(stderr).toContain("/api/jobs/");
+  });
+});
+
+describe("a run from outside of the cluster, each of whose jobs ends in another way", () => {
+  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+
+  const rows = { total: 250, answered: 250, failed: 0 };
+  const folder = mkdtempSync(join(tmpdir(), "sluice-outside-"));
+  let me: ReturnType<typeof outside>;
+  beforeAll(() => {
+    if (missingCluster === undefined) me = outside(rows.total, 1, folder);
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it("tells of a coordinator that is killed", async () => {
+    const first = me.start("run", "job.yaml");
+    await until(async () => (await me.answered()) > 0, "answers");
+    const record = join(folder, "out/_sluice/coordinators/000001.json");
+    const { pid } = JSON.parse(readFileSync(record, "utf8"));
+    const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+    expect(variables).toContain(`TRACEPARENT=${traceparent}`);
+    process.kill(pid, "SIGKILL");
+    const ended = await first.ended;
+    expect(ended, ended.stderr).toMatchObject({ code: 75 });
+    expect(ended.stderr).toContain("error WORKERS_GONE");
+    expect(ended.stderr).toContain("says more; the same command continues");
+    const [, words = ""] = /hint: sluice (logs \S+) says more/.exec(ended.stderr) ?? [];
+    expect((await me.call(...words.split(" "))).stdout).toMatch(/^==> sluice-\w+-1 <==$/m);
+  });
+
+  it("continues by the same command, and is canceled by cancel", async () => {
+    const before = await me.answered();
+    const second = me.start("run", "job.yaml");
+    await until(async () => (await me.answered()) > before, "further answers");
+    expect((await me.call("cancel", "out")).stdout).toContain("stopped: what is done is kept");
+    const canceled = await second.ended;
+    expect(canceled, canceled.stderr).toMatchObject({ code: 75 });
+    const summary = summaryOf(canceled);
+    expect(summary).toMatchObject({ status: "CANCELED", stopped_by: { code: "RUN_CANCELED" } });
+    expect(summary.rows.resumed).toBeGreaterThan(0);
+    expect(summary.rows.answered).toBeGreaterThan(before);
+  });
+
+  it("is resumed, and canceled by a signal to its client", async () => {
+    const third = me.start("resume", "out");
+    const isRunning = async () => (await status(join(folder, "out"))).run.state === "running";
+    await until(async () => third.hasEnded() || (await isRunning()), "the third job");
+    third.kill("SIGTERM");
+    const stopped = await third.ended;
+    expect(stopped, stopped.stderr).toMatchObject({ code: 143 });
+    expect(summaryOf(stopped).status).toBe("CANCELED");
+    expect((await me.status()).state).not.toBe("running");
+  });
+
+  it("goes on without its client, and the same command and attach find it", async () => {
+    const fourth = me.start("run", "job.yaml");
+    await until(() => /submitted as ray/.test(fourth.stderr()) || fourth.hasEnded(), "the job");
+    fourth.kill("SIGKILL");
+    const detached = await me.call("run", "job.yaml", "--detach");
+    expect(detached, detached.stderr).toMatchObject({ code: 0 });
+    expect(detached.stderr).toContain("the job is there already, as ray sluice-");
+    expect(summaryOf(detached)).toMatchObject({ scheduler: "ray", submission: expect.any(String) });
+    const other = await me.call("run", "job.yaml", "--workers.max=2");
+    expect(other, other.stderr).toMatchObject({ code: 75 });
+    expect(other.stderr).toContain("error COORDINATOR_LIVES");
+    const [attached, same] = await Promise.all([
+      me.call("attach", "out"),
+      me.call("run", "job.yaml"),
+    ]);
+    expect(attached, attached.stderr).toMatchObject({ code: 0 });
+    expect(same, same.stderr).toMatchObject({ code: 0 });
+    for (const each of [attached, same]) expect(summaryOf(each).rows).toMatchObject(rows);
+    const jobs = await me.jobs();
+    expect(jobs).toHaveLength(4);
+    expect(jobs.at(-1)).toBe(summaryOf(detached).submission);
+    await me.expectWhole();
   });
 });
 
@@ -554,4 +549,17 @@ describe("batches of a server, on the cluster", () => {
     expect(idsOf(await linesOf(client, batch.error_file_id))).toEqual(idsOf(requests(3)));
     await verified(folder, batch);
   });
+});
+
+describe("a fleet on Ray", () => {
+  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+  beforeAll(async () => {
+    if (missingCluster !== undefined) return;
+    await until(async () => (await cluster.booked()).length === 0, "the actors of others to leave");
+  });
+
+  const isLong = process.env.TEST_SLUICE_CLOUDS === "all";
+  for (const [name, test] of Object.entries({ ...(isLong && longFleetTests), ...fleetTests })) {
+    it(name, () => test(cluster));
+  }
 });

@@ -9,7 +9,7 @@ const answered = Number(process.env.TEST_SLUICE_RECIPES ?? 1);
 it("gets the first recipes right with the embedded model", async (context) => {
   const files = await findLlamaFiles();
   context.skip(files.missing !== undefined, files.missing);
-  const { results } = await runExample(scratchFolder(), "llama", "--limit", String(answered));
+  const { results } = await runExample(scratchFolder(), "llama", ["--limit", String(answered)]);
   for (const at of results.keys()) expectForms(results, recipes[at]!, at);
   const answers = results.flatMap(({ quantitativeMeasures }) => quantitativeMeasures.steps);
   const read = answers.map(({ temperature, duration }) => [temperature, duration]);

@@ -1,7 +1,8 @@
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { parse } from "yaml";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { splitSentences } from "../../src/prompt/sentences.ts";
 import { root } from "../meta/source-tree.ts";
@@ -33,10 +34,23 @@ const recipesOf = <T>(path: string): T[] =>
 
 export const recipes = recipesOf<Recipe>(join(root, "examples/recipes/recipes.jsonl"));
 
+/** Writes the example's job with one of its three prompts, which the embedded model answers soon. */
+export function writeSummaryJob(folder: string): string {
+  const job = parse(readFileSync(jobFile, "utf8"));
+  const file = join(folder, "summary.json");
+  writeFileSync(file, JSON.stringify({ ...job, prompts: { summary: job.prompts.summary } }));
+  return file;
+}
+
 /** Runs the example's job as a user would; results go to a file of a folder. */
-export async function runExample(folder: string, name: string, ...options: string[]) {
+export async function runExample(
+  folder: string,
+  name: string,
+  options: readonly string[],
+  file: string = jobFile,
+) {
   const output = join(folder, `${name}.jsonl`);
-  const program = [sluiceProgram, "run", "-c", jobFile, "--output", output];
+  const program = [sluiceProgram, "run", "-c", file, "--output", output];
   const env = { ...process.env, SLUICE_HOME: engineContext.homeDirectory };
   const stdout = await new Promise<string>((resolve, reject) => {
     const parameters = [...program, "--no-install", ...options];

@@ -7,14 +7,23 @@ import { loadJob } from "../../src/run/job/load.ts";
 import { root } from "../meta/source-tree.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { findLlamaFiles } from "./llama-files.ts";
-import { expectForms, jobFile, recipes, runExample, sentencesOf } from "./recipe-runs.ts";
+import {
+  expectForms,
+  jobFile,
+  recipes,
+  runExample,
+  sentencesOf,
+  writeSummaryJob,
+} from "./recipe-runs.ts";
 
 const inputs = mkdtempSync(join(tmpdir(), "sluice-recipes-"));
 afterAll(() => rmSync(inputs, { recursive: true, force: true }));
 
-/** A recipe that a model answers soon: those of the example have several sentences. */
-const oneSentence = join(inputs, "one-sentence.jsonl");
-writeFileSync(oneSentence, '{"id":"r0","directions":["Bake at 350 degrees F."]}\n');
+// A recipe that a model answers soon: those of the example have several sentences.
+writeFileSync(
+  join(inputs, "recipes.jsonl"),
+  '{"id":"r0","directions":["Bake at 350 degrees F."]}\n',
+);
 
 describe("the recipes' patterns", async () => {
   const { job } = await loadJob({ file: jobFile, environment: {}, workingDirectory: root });
@@ -55,7 +64,7 @@ describe("the recipes' patterns", async () => {
 
 describe("the recipes example", () => {
   it("answers every recipe in order, in three forms", async () => {
-    const { summary, results } = await runExample(scratchFolder(), "fake", "--model", "fake");
+    const { summary, results } = await runExample(scratchFolder(), "fake", ["--model", "fake"]);
     expect(recipes).toHaveLength(30);
     const sentences = recipes.reduce((sum, recipe) => sum + sentencesOf(recipe).length, 0);
     const requests = sentences * 3;
@@ -71,16 +80,17 @@ describe("the recipes example", () => {
   });
 
   it.for([
-    ["the fake engine", ["--model", "fake"]],
-    ["the embedded model", ["--input", oneSentence, "--model.threads", "1"]],
+    ["the fake engine", jobFile, ["--model", "fake"]],
+    ["the embedded model", writeSummaryJob(inputs), ["--model.threads", "1"]],
   ] as const)(
     "finds its prompts prepared by a run before, and answers alike: %s",
-    async ([name, options], context) => {
-      const { missing } = await findLlamaFiles();
-      context.skip(name === "the embedded model" && missing !== undefined, missing);
+    async ([, file, options], context) => {
+      const isFake = file === jobFile;
+      const missing = isFake ? undefined : (await findLlamaFiles()).missing;
+      context.skip(missing !== undefined, missing);
       const folder = scratchFolder();
       const run = (called: string, ...more: string[]) =>
-        runExample(folder, called, ...options, ...more);
+        runExample(folder, called, [...options, ...more], file);
       const prepared = ["--preparedDir", join(folder, "prepared")];
       const made = await run("made", ...prepared);
       const found = await run("found", ...prepared);
@@ -88,7 +98,7 @@ describe("the recipes example", () => {
       expect(found.summary.prepared).toEqual({ hits: made.results.length, misses: 0 });
       expect(found.results).toEqual(made.results);
       // That the model has the same tokens either way is tested where it makes them.
-      if (name === "the fake engine") expect((await run("plain")).results).toEqual(made.results);
+      if (isFake) expect((await run("plain")).results).toEqual(made.results);
     },
   );
 });

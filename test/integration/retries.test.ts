@@ -58,7 +58,7 @@ describe("after a run", () => {
     const { summary } = await me.call("run", ...job, "--output", "out");
     const keys = ["input.path=else.jsonl", "limit=1", "sample=1", "shard.rows=1", "output.field=b"];
     for (const key of keys) {
-      const { code, stderr } = await me.call("retry", "out", "--set", key);
+      const { code, stderr } = await me.look("retry", "out", "--set", key);
       expect([code, stderr], key).toEqual([64, expect.stringContaining("a retry cannot change")]);
       expect(stderr).toContain(key.split(".")[0]!.split("=")[0]);
     }
@@ -75,7 +75,7 @@ describe("after a run", () => {
     const changes = ["--set", "prompt=Say {{ id }}", ...slow, ...budget];
     const stopped = await me.call("retry", "out", ...changes);
     expect(stopped).toMatchObject({ code: 75, summary: { sealed: false } });
-    const other = await me.call("retry", "out", "--set", "prompt=Shout {{ id }}");
+    const other = await me.look("retry", "out", "--set", "prompt=Shout {{ id }}");
     expect([other.code, other.stderr]).toEqual([64, expect.stringContaining("--abandon")]);
     const { stdout } = await me.plain("status", "out");
     expect(stdout).toContain("a retry of 3 rows is begun");

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { openS3Bucket } from "../../src/data/s3/open.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import { S3Proxy } from "../s3-proxy.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 
@@ -130,7 +131,7 @@ describe("credentials of an object store", () => {
       ["doctor", "--output", place],
     ];
     for (const command of commands) {
-      const { code, stdout, stderr } = await runSluice(command, folder, environment);
+      const { code, stdout, stderr } = await callHere(command, folder, environment);
       expect(code, command[0]).not.toBe(0);
       expect(stdout + stderr, command.join(" ")).toContain(hint);
       expect(stdout + stderr).not.toContain("name another --output");
@@ -153,7 +154,7 @@ describe("credentials of an object store", () => {
       ["run", ...job, "--output", place],
       ["doctor", "--output", place],
     ]) {
-      const { stdout, stderr } = await runSluice([...command, ...given], folder, environment);
+      const { stdout, stderr } = await callHere([...command, ...given], folder, environment);
       expect(stdout + stderr, command.join(" ")).toContain(name);
       expect(stdout + stderr, command.join(" ")).toContain(hint);
     }

@@ -14,6 +14,7 @@ import {
 } from "vitest";
 import { results as readResults, status as stateOf, verify } from "../../src/index.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 
@@ -54,6 +55,12 @@ describe("a run in an object store", () => {
   }
   async function sluice(...args: string[]) {
     const end = await runSluice(args, folder, environment());
+    expect(end.stderr).not.toContain("testsecret");
+    return end;
+  }
+  /** For what starts no worker, in this process. */
+  async function sluiceHere(...args: string[]) {
+    const end = await callHere(args, folder, environment());
     expect(end.stderr).not.toContain("testsecret");
     return end;
   }
@@ -117,7 +124,7 @@ describe("a run in an object store", () => {
   it("does not take for input what runs made there, nor do later cuts", async () => {
     const at = (name: string) => `s3://${bucket}/mixed/${name}`;
     const cut = ["--shards", "2", ...endpoint];
-    const first = await sluice("shard", "rows.jsonl", "--output", at("rows"), ...cut);
+    const first = await sluiceHere("shard", "rows.jsonl", "--output", at("rows"), ...cut);
     expect(first.code, first.stderr).toBe(0);
     const job = ["run", "--input", at("**/*.jsonl"), ...asked, ...endpoint];
     for (const [run, name] of ["one", "all.jsonl", "two"].entries()) {
@@ -125,7 +132,7 @@ describe("a run in an object store", () => {
       expect([code, JSON.parse(stdout).rows.total], stderr).toEqual([0, 40]);
       if (run > 0) expect(stderr).toMatch(/\d+ files are left out of the input: runs made them/);
     }
-    const again = await sluice("shard", at("**/*.jsonl"), "--output", at("rows-again"), ...cut);
+    const again = await sluiceHere("shard", at("**/*.jsonl"), "--output", at("rows-again"), ...cut);
     expect(JSON.parse(again.stdout), again.stderr).toMatchObject({ inputFiles: 2, rows: 40 });
     expect(again.stderr).toMatch(/\d+ files are left out of the input: runs made them/);
     const named = await sluice(
@@ -165,7 +172,7 @@ describe("a run in an object store", () => {
     const failing = ["--model.failures", '[{"row":3,"kind":"refused"}]'];
     expect((await sluice(...job, ...failing, ...weak)).code).toBe(1);
     const retry = ["retry", place, "--set", "model.failures=[]", ...endpoint];
-    const refused = await sluice(...job, ...failing);
+    const refused = await sluiceHere(...job, ...failing);
     expect(refused.code).toBe(64);
     expect(refused.stderr).toContain("give --store.conditional none");
     // A retry has the store of its run's job.
@@ -176,13 +183,13 @@ describe("a run in an object store", () => {
 
   it("says what is wrong with a store", async () => {
     const job = ["run", "--input", "rows.jsonl", ...asked];
-    const missing = await sluice(...job, "--output", "s3://no-such-bucket/out", ...endpoint);
+    const missing = await sluiceHere(...job, "--output", "s3://no-such-bucket/out", ...endpoint);
     expect(missing.stderr).toContain("NoSuchBucket");
     expect(missing.code).toBe(74);
     const absent = await sluice("status", `s3://${bucket}/nothing`, ...endpoint);
     expect(absent.stderr).toContain("error NOT_A_RUN");
     const password = "http://user:testsecret2@127.0.0.1:1";
-    const refused = await runSluice(
+    const refused = await callHere(
       [...job, "--output", "s3://a-bucket/out", "--store.endpoint", password],
       folder,
     );

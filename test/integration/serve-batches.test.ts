@@ -177,7 +177,7 @@ describe("batches by OpenAI's client", () => {
     const folder = serveFolder();
     const server = await startServe(folder, { models: fake({ capacity: 2, latencyMs: 40 }) });
     const client = clientOf(server);
-    const { id } = await begun(client, rows(2000));
+    const { id } = await begun(client, rows(500));
     await until(client, id, ({ request_counts: counts }) => counts!.completed > 5);
     const cancelling = await client.batches.cancel(id);
     expect(cancelling).toMatchObject({ status: "cancelling" });
@@ -187,8 +187,8 @@ describe("batches by OpenAI's client", () => {
     const errors = await linesOf(client, batch.error_file_id);
     expect(answers.length).toBe(batch.request_counts!.completed);
     expect(answers.length).toBeGreaterThan(5);
-    expect(answers.length).toBeLessThan(2000);
-    expect([...idsOf(answers), ...idsOf(errors)].toSorted()).toEqual(idsOf(rows(2000)).toSorted());
+    expect(answers.length).toBeLessThan(500);
+    expect([...idsOf(answers), ...idsOf(errors)].toSorted()).toEqual(idsOf(rows(500)).toSorted());
     expect(errors[0]).toMatchObject({ response: null, error: { code: "batch_cancelled" } });
     await verified(folder, batch);
     expect((await client.batches.cancel(id)).status).toBe("cancelled");
@@ -439,10 +439,11 @@ describe("a server that is gone", () => {
     const options = {
       models: fake({ capacity: 4, latencyMs: 30, countFile: join(folder, "asked") }),
     };
-    const count = 600;
+    const count = 300;
     let server = await startServe(folder, options);
     const { id } = await begun(clientOf(server), rows(count));
-    const kills = [0, 0.2, 0.6, 0.9, 1];
+    // `serve-kills.test.ts` kills servers at random moments.
+    const kills = [0, 0.5, 1];
     for (const share of kills) {
       const counted = ({ request_counts: counts, status }: Batch) =>
         counts!.completed >= share * count || status === "completed";

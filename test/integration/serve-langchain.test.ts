@@ -7,18 +7,21 @@ import { z } from "zod";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { startFakeServer } from "../../src/testing/fake-server.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
-import { serveFolder, startServe } from "./served.ts";
+import { servedOnce, serveFolder, startServe } from "./served.ts";
 
 const files = await findLlamaFiles();
 beforeEach((context) => context.skip(files.missing !== undefined, files.missing));
 
-/** A server with the embedded model, and a client of LangChain for it. */
-async function serveEmbedded() {
-  const name = files.missing ?? files.modelPath;
+const name = files.missing ?? files.modelPath;
+const embedded = servedOnce(
   // Threads wait for each other where the tests beside this one compute.
-  const models = { m: { engine: "llama" as const, name, threads: 1 } };
-  const environment = { SLUICE_HOME: engineContext.homeDirectory };
-  const { baseUrl } = await startServe(serveFolder(), { models }, environment);
+  { models: { m: { engine: "llama", name, threads: 1 } } },
+  { SLUICE_HOME: engineContext.homeDirectory },
+);
+
+/** A client of LangChain for a server with the embedded model. */
+async function chatEmbedded() {
+  const { baseUrl } = await embedded();
   const configuration = { baseURL: baseUrl };
   const common = { apiKey: "none", maxRetries: 0, configuration };
   const chat = new ChatOpenAI({ model: "m", temperature: 0, maxTokens: 40, ...common });
@@ -27,7 +30,7 @@ async function serveEmbedded() {
 
 describe("sluice serve, with LangChain", () => {
   it("answers chains whole, as a stream and in batches, with usage", async () => {
-    const { chat } = await serveEmbedded();
+    const { chat } = await chatEmbedded();
     const asked = [new SystemMessage("Answer in one word."), new HumanMessage("Name a river.")];
     const whole = await chat.invoke(asked);
     expect(whole.text).not.toBe("");
@@ -48,7 +51,7 @@ describe("sluice serve, with LangChain", () => {
   });
 
   it("gives objects of a schema, and vectors", async () => {
-    const { chat, common } = await serveEmbedded();
+    const { chat, common } = await chatEmbedded();
     const river = z.object({ name: z.string().max(20), lengthKm: z.int().min(1).max(9999) });
     const structured = chat.withStructuredOutput(river, { name: "river", method: "jsonSchema" });
     const found = await structured.invoke("Describe a river as JSON.");
@@ -104,7 +107,7 @@ describe("sluice serve, with LangChain", () => {
   });
 
   it("refuses by name, in a form that LangChain reads", async () => {
-    const { chat } = await serveEmbedded();
+    const { chat } = await chatEmbedded();
     const schema = { name: "weather", description: "The weather", schema: z.object({}) };
     const weather = tool(async () => "sunny", schema);
     const refused = await chat

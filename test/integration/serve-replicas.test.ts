@@ -1,7 +1,9 @@
 import OpenAI from "openai";
-import { beforeEach, expect, it } from "vitest";
+import { afterAll, beforeEach, expect, it } from "vitest";
+import type { Engine } from "../../src/engines/engine.ts";
 import { modelOptions } from "../../src/engines/model-options.ts";
 import { openEngine } from "../../src/engines/registry.ts";
+import { WrappedEngine } from "../../src/engines/wrapped-engine.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
 import { greedyParameters } from "../../src/foundation/inference.ts";
 import { Workers } from "../../src/serve/workers.ts";
@@ -20,7 +22,7 @@ const orders = [
 const { signal } = new AbortController();
 
 /** A chat's messages up to a turn; each chat has a long beginning of its own. */
-function messagesOf(chat: number, turn: number) {
+function messagesOf(chat: string, turn: number) {
   const words = Array.from({ length: 16 }, (_, at) => `fact${chat}x${at}`).join(" ");
   const said = Array.from({ length: turn }, (_, at) => [
     { role: "user" as const, content: `Question ${at}?` },
@@ -30,32 +32,48 @@ function messagesOf(chat: number, turn: number) {
   return [system, ...said.flat(), { role: "user" as const, content: `Question ${turn}?` }];
 }
 
-/** Sends all chats turn by turn; returns the cached tokens. */
-async function cachedBy(keepsPrefixes: boolean): Promise<number> {
-  const name = files.missing ?? files.modelPath;
-  const options = modelOptions.parse({ engine: "llama", name, threads: 1, sequences: 4 });
-  const workers = new Workers(() => openEngine(options, engineContext), systemClock, keepsPrefixes);
-  try {
-    await workers.scale(2);
-    let cached = 0;
-    for (const [turn, order] of orders.entries()) {
-      const responses = await Promise.all(
-        order.map((chat) => {
-          const parameters = { ...greedyParameters, maxNewTokens: 1, seed: 1 };
-          return workers.infer({ messages: messagesOf(chat, turn), parameters }, signal);
-        }),
-      );
-      cached += responses.reduce((sum, { usage }) => sum + usage.cachedTokens, 0);
-    }
-    return cached;
-  } finally {
-    await workers.close();
+const replicas: Promise<Engine>[] = [];
+afterAll(async () => {
+  for (const replica of replicas) await (await replica).close();
+});
+
+/** A replica of the model, loaded once. */
+class Replica extends WrappedEngine {
+  static async at(place: number): Promise<Replica> {
+    const name = files.missing ?? files.modelPath;
+    const options = modelOptions.parse({ engine: "llama", name, threads: 1, sequences: 4 });
+    replicas[place] ??= openEngine(options, engineContext);
+    return new Replica(await replicas[place]);
   }
+
+  infer(...given: Parameters<Engine["infer"]>) {
+    return this.inner.infer(...given);
+  }
+
+  override async close() {}
+}
+
+/** Sends all chats turn by turn; returns the cached tokens. */
+async function cachedBy(name: string, keepsPrefixes: boolean): Promise<number> {
+  const workers = new Workers(Replica.at, systemClock, keepsPrefixes);
+  await workers.scale(2);
+  let cached = 0;
+  for (const [turn, order] of orders.entries()) {
+    const responses = await Promise.all(
+      order.map((chat) => {
+        const parameters = { ...greedyParameters, maxNewTokens: 1, seed: 1 };
+        return workers.infer({ messages: messagesOf(name + chat, turn), parameters }, signal);
+      }),
+    );
+    cached += responses.reduce((sum, { usage }) => sum + usage.cachedTokens, 0);
+  }
+  return cached;
 }
 
 it("chats find their beginnings in the cache of their replica", async () => {
-  const leastWork = await cachedBy(false);
-  const byPrefix = await cachedBy(true);
+  // Chats of other names find nothing of one another.
+  const leastWork = await cachedBy("a", false);
+  const byPrefix = await cachedBy("b", true);
   expect(byPrefix, `${leastWork} by the least work`).toBeGreaterThan(1.5 * leastWork);
 });
 
@@ -70,7 +88,7 @@ it("sluice serve loads as many replicas as it is told to, and each chat keeps to
   const described = await fetch(`${server.addresses.management}/models/m`);
   expect(await described.json()).toMatchObject([{ workers: [{}, {}] }]);
   const ask = async (chat: number, turn: number) => {
-    const messages = messagesOf(chat, turn);
+    const messages = messagesOf(`c${chat}`, turn);
     const { usage } = await client.chat.completions.create({ model: "m", messages, max_tokens: 1 });
     return usage!;
   };

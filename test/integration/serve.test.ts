@@ -10,7 +10,7 @@ import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { ServeInput } from "../../src/serve/options.ts";
 import { freePort } from "../free-ports.ts";
 import { sluiceProgram } from "../sluice-program.ts";
-import { type Served, serveFolder, startServe, untilRequests } from "./served.ts";
+import { type Served, servedOnce, serveFolder, startServe, untilRequests } from "./served.ts";
 
 const clientOf = ({ baseUrl }: Served, apiKey = "none") =>
   new OpenAI({ baseURL: baseUrl, apiKey, maxRetries: 0 });
@@ -29,8 +29,10 @@ const failureOf = async (asked: PromiseLike<unknown>) => {
 };
 
 describe("sluice serve, with OpenAI's client", () => {
+  const plain = servedOnce({ models: fake() });
+
   it("lists models, answers chats and completions, and streams the same", async () => {
-    const client = clientOf(await startServe(serveFolder(), { models: fake() }));
+    const client = clientOf(await plain());
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["m"]);
     expect(await client.models.retrieve("m")).toMatchObject({ object: "model" });
 
@@ -57,7 +59,7 @@ describe("sluice serve, with OpenAI's client", () => {
   });
 
   it("answers each prompt of a list in its place, also in a stream", async () => {
-    const { completions } = clientOf(await startServe(serveFolder(), { models: fake() }));
+    const { completions } = clientOf(await plain());
     const asked = { model: "m", prompt: ["Rivers", "Hills"], n: 2, seed: 3 };
     const { choices, usage } = await completions.create(asked);
     expect(choices.map(({ index }) => index)).toEqual([0, 1, 2, 3]);
@@ -77,7 +79,7 @@ describe("sluice serve, with OpenAI's client", () => {
   });
 
   it("shows an answer that was cut off before its form, as OpenAI does", async () => {
-    const { chat } = clientOf(await startServe(serveFolder(), { models: fake() }));
+    const { chat } = clientOf(await plain());
     const properties = { city: { type: "string" }, river: { type: "string" } };
     const schema = { type: "object", properties, required: ["city", "river"] };
     const asked = (max_tokens: number) =>
@@ -93,7 +95,7 @@ describe("sluice serve, with OpenAI's client", () => {
   });
 
   it("names what is wrong with a request, in OpenAI's shape", async () => {
-    const server = await startServe(serveFolder(), { models: fake() });
+    const server = await plain();
     const client = clientOf(server);
     const chats = client.chat.completions;
     const strange = { ...say("x"), temperatur: 1 };
@@ -274,7 +276,7 @@ describe("sluice serve, who may ask", () => {
       "export const predict = (batch) => batch.map(() => 1);",
     );
     const flags = ["--model", "flagged=fake", "--model", "predictor:./echo.mjs"];
-    const server = await startServe(folder, { models: fake() }, {}, flags);
+    const server = await startServe(folder, { models: fake() }, {}, { flags });
     const { data } = await clientOf(server).models.list();
     expect(data.map(({ id }) => id)).toEqual(["m", "flagged", "echo"]);
     const answer = await clientOf(server).chat.completions.create({

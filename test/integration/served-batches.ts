@@ -43,7 +43,7 @@ export async function until(client: OpenAI, id: string, isDone: (batch: Batch) =
   for (;;) {
     const batch = await client.batches.retrieve(id);
     if (isDone(batch)) return batch;
-    await pause(100);
+    await pause(250);
   }
 }
 

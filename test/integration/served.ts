@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
-import { onTestFinished } from "vitest";
+import { afterAll, onTestFinished } from "vitest";
 import type { ServeInput } from "../../src/serve/options.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 
@@ -22,23 +22,46 @@ export interface Served {
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
+/** Has something called at an end, by default that of a test. */
+type AtEnd = (end: () => void) => void;
+
+interface StartOptions {
+  /** Beside those that name its file. */
+  flags?: readonly string[];
+  /** Ends the server; default: at the end of the test. */
+  atEnd?: AtEnd;
+}
+
 /** A folder for one server and those that follow it. */
-export function serveFolder(): string {
+export function serveFolder(atEnd: AtEnd = onTestFinished): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-serve-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  atEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
 }
 
-/**
- * Starts a server on free ports; resolves when it is ready. It ends with the test.
- *
- * @param flags beside those that name its file.
- */
+/** One server for all tests that leave it as it was; the first of them starts it. */
+export function servedOnce(
+  options: ServeInput,
+  environment: Readonly<Record<string, string>> = {},
+): () => Promise<Served> {
+  const ends: (() => void)[] = [];
+  const atEnd = (end: () => void) => void ends.unshift(end);
+  afterAll(() => {
+    for (const end of ends) end();
+  });
+  let served: Promise<Served> | undefined;
+  return () => {
+    served ??= startServe(serveFolder(atEnd), options, environment, { atEnd });
+    return served;
+  };
+}
+
+/** Starts a server on free ports; resolves when it is ready. */
 export async function startServe(
   folder: string,
   options: ServeInput,
   environment: Readonly<Record<string, string>> = {},
-  flags: readonly string[] = [],
+  { flags = [], atEnd = onTestFinished }: StartOptions = {},
 ): Promise<Served> {
   const any = "127.0.0.1:0";
   const listen = { inference: any, management: any, metrics: any };
@@ -57,7 +80,7 @@ export async function startServe(
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  atEnd(() => void child.kill("SIGKILL"));
   let log = "";
   child.stderr.on("data", (chunk: Buffer) => {
     log += chunk.toString();

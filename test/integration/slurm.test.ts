@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
@@ -133,7 +134,7 @@ describe("backend slurm", () => {
     // A worker tells the coordinator that it leaves, and leaves.
     await cluster.until(() => cluster.command("squeue", "-h", "-j", id) === "");
 
-    const again = await call("run", "job.yaml");
+    const again = await call("run", "job.yaml", "--set", "model.latencyMs=10");
     expect(again, again.stderr).toMatchObject({ code: 0 });
     expect(summaryOf(again).rows).toMatchObject({ answered: 400, resumed: before.rows.answered });
     expect(submissions()).toHaveLength(2);
@@ -240,9 +241,9 @@ describe("backend slurm", () => {
   });
 
   it("refuses by name what cannot work, before anything is planned", async () => {
-    const { call, folder } = login(10, "");
+    const { folder } = login(10, "");
     const refused = async (...parameters: string[]) => {
-      const { code, stderr } = await call(...parameters);
+      const { code, stderr } = await callHere(parameters, folder, cluster.environment);
       expect(readdirSync(folder)).not.toContain("out");
       return [code, stderr];
     };
@@ -254,11 +255,8 @@ describe("backend slurm", () => {
       64,
       expect.stringContaining("--detach with backend: local"),
     ]);
-    const path = { PATH: "/nowhere" };
-    const without = await runSluice(["run", "job.yaml"], folder, {
-      ...cluster.environment,
-      ...path,
-    });
+    const lacking = { ...cluster.environment, PATH: "/nowhere" };
+    const without = await callHere(["run", "job.yaml"], folder, lacking);
     expect(without).toMatchObject({ code: 69 });
     expect(without.stderr).toContain("SCHEDULER_MISSING");
     expect(without.stderr).toContain("apt-get install slurm-client");

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { afterAll, describe, expect, it } from "vitest";
 import { root } from "../meta/source-tree.ts";
 
-const { TEST_SLUICE_STRANGE_JOBS = "60", TEST_SLUICE_SEED = String(Date.now() % 2 ** 31) } =
+const { TEST_SLUICE_STRANGE_JOBS = "30", TEST_SLUICE_SEED = String(Date.now() % 2 ** 31) } =
   process.env;
 const jobs = Number(TEST_SLUICE_STRANGE_JOBS);
 const firstSeed = Number(TEST_SLUICE_SEED);

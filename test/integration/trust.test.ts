@@ -13,6 +13,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { type FakeServer, startFakeServer } from "../../src/testing/fake-server.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import { webServer } from "../data/sources/web-server.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-trust-"));
@@ -72,7 +73,7 @@ describe("files that rows name", () => {
     const named = ["a.png", ...outside, `${folder}/pictures/b.png`];
     writeFileSync(join(folder, "in/rows.jsonl"), jsonLines(named.map((path) => ({ path }))));
     writeFileSync(join(folder, "job.json"), seeing());
-    const planned = await runSluice(["plan", "job.json", "--json"], folder);
+    const planned = await callHere(["plan", "job.json", "--json"], folder);
     expect(planned.stdout).toContain("FILE_REFUSED");
     const ran = await runSluice(["run", "job.json", "--json"], folder);
     expect(ran.code, ran.stderr).toBe(1);
@@ -171,7 +172,7 @@ describe("secrets", () => {
     expect(written).toContain('"DATABASE":"$' + '{THE_DATABASE}"');
     expect(written).toContain('"MODE":"plain"');
     // What is kept by its name is the caller's to give from then on.
-    const without = await runSluice(["retry", "out"], folder, environment);
+    const without = await callHere(["retry", "out"], folder, environment);
     expect(without.code).toBe(64);
     expect(without.stderr).toContain("ENV_MISSING");
     expect(without.stderr).toContain("DB_PASSWORD");
@@ -200,7 +201,7 @@ describe("jobs of strangers", () => {
       job({ model, env: { A: "1" } }).replace(`"prompt":"Say {{ text }}",`, ""),
     );
     const lines = [`this job executes ${folder}/predict.mjs`, "variables of its workers: A"];
-    const plan = await runSluice(["plan", "job.json"], folder);
+    const plan = await callHere(["plan", "job.json"], folder);
     const first = await runSluice(["run", "job.json"], folder);
     expect(first.code, first.stderr).toBe(0);
     for (const line of lines) {
@@ -217,27 +218,29 @@ describe("jobs of strangers", () => {
       "elsewhere/secret.jsonl": jsonLines([{ text: "the secret" }]),
       "predict.mjs": module,
     });
-    const run = async (more: JsonObject, ...flags: string[]) => {
+    const named = ["--untrusted", "--allow.folders", "out", "--input", "rows.jsonl"];
+    const refused = async (more: JsonObject, ...flags: string[]) => {
       writeFileSync(join(folder, "job.json"), job(more));
-      const named = ["--untrusted", "--allow.folders", "out", "--input", "rows.jsonl", ...flags];
-      return runSluice(["run", "job.json", ...named], folder, { MY_SECRET: "s3cret" });
+      const words = ["run", "job.json", ...named, ...flags];
+      return await callHere(words, folder, { MY_SECRET: "s3cret" });
     };
     const predictor = { model: { engine: "predictor", module: "./predict.mjs" } };
-    expect((await run(predictor)).stderr).toContain("executes nothing");
+    expect((await refused(predictor)).stderr).toContain("executes nothing");
     const reference = { prompt: "Send $" + "{MY_SECRET}" };
-    const asked = await run(reference);
+    const asked = await refused(reference);
     expect(asked.code).toBe(64);
     expect(asked.stderr).toContain("is not filled in");
     expect(asked.stderr).not.toContain("s3cret");
-    expect((await run({ output: "elsewhere/out" })).stderr).toContain("--allow.folders");
+    expect((await refused({ output: "elsewhere/out" })).stderr).toContain("--allow.folders");
     const local = { model: { engine: "openai", name: "m", baseUrl: server.baseUrl } };
-    expect((await run(local)).stderr).toContain("private network");
-    expect((await run({ allow: { folders: "/" } })).stderr).toContain("is for you to say");
+    expect((await refused(local)).stderr).toContain("private network");
+    expect((await refused({ allow: { folders: "/" } })).stderr).toContain("is for you to say");
     // A list of the caller's that leads elsewhere.
     writeFileSync(join(folder, "list.txt"), "elsewhere/secret.jsonl\n");
-    const listed = await run({}, "--input-list", "list.txt");
+    const listed = await refused({}, "--input-list", "list.txt");
     expect(listed.stderr).toContain("FILE_REFUSED");
-    const taken = await run({});
+    writeFileSync(join(folder, "job.json"), job({}));
+    const taken = await runSluice(["run", "job.json", ...named], folder);
     expect(taken.code, taken.stderr).toBe(0);
     expect(allText(join(folder, "out"))).not.toContain("the secret");
   });

@@ -2,6 +2,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { runSluice } from "../chaos/sluice-process.ts";
+import { callHere } from "../cli/call.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { jsonLinesIn } from "./json-lines.ts";
 
@@ -11,9 +12,13 @@ function folderOf(rows: readonly object[]) {
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
   write("rows.jsonl", rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
   const call = (...parameters: string[]) => runSluice([...parameters, "--output", "out"], folder);
-  const ask = (prompt: string, command = "run") =>
-    call(command, "--input", "rows.jsonl", "--model", "fake", "--prompt", prompt);
-  return { folder, write, call, ask, output: join(folder, "out") };
+  /** For what starts no worker, in this process. */
+  const look = (...parameters: string[]) => callHere([...parameters, "--output", "out"], folder);
+  const asked = (prompt: string) => {
+    return ["--input", "rows.jsonl", "--model", "fake", "--prompt", prompt];
+  };
+  const ask = (prompt: string) => call("run", ...asked(prompt));
+  return { folder, write, call, look, asked, ask, output: join(folder, "out") };
 }
 
 const many = (count: number) =>
@@ -21,9 +26,9 @@ const many = (count: number) =>
 
 describe("a prompt that fits no row", () => {
   it("stops before anything is asked, with the nearest field, and a mended one runs", async () => {
-    const { ask, output } = folderOf(many(3000));
+    const { look, asked, ask, output } = folderOf(many(3000));
     for (const command of ["plan", "run"]) {
-      const { code, stderr } = await ask("Sum up {{ abstrct }}", command);
+      const { code, stderr } = await look(command, ...asked("Sum up {{ abstrct }}"));
       expect(code).toBe(64);
       expect(stderr).toContain("none of the first 1,000 rows has abstrct");
       expect(stderr).toContain("did you mean abstract?");
@@ -42,11 +47,11 @@ describe("a prompt that fits no row", () => {
   });
 
   it("is told for a table, for the list of forEach, and for each of several", async () => {
-    const { write, call, ask } = folderOf(many(20));
+    const { write, call, look, asked } = folderOf(many(20));
     await call("run", "--input", "rows.jsonl", "--model", "fake", "--prompt", "a");
     const table = ["--output.format", "parquet", "--overwrite"];
     await call("run", "--input", "rows.jsonl", "--model", "fake", "--prompt", "a", ...table);
-    const parquet = await call(
+    const parquet = await look(
       ...["run", "--input", "out/*.parquet", "--model", "fake", "--prompt", "{{ Abstrakt }}"],
       "--fork",
     );
@@ -55,19 +60,19 @@ describe("a prompt that fits no row", () => {
     const job = (prompts: object) =>
       JSON.stringify({ input: "rows.jsonl", model: { engine: "fake" }, prompts });
     write("list.json", job({ steps: { forEach: "abstract", prompt: "{{ item }}" } }));
-    const list = await call("run", "-c", "list.json", "--fork");
+    const list = await look("run", "-c", "list.json", "--fork");
     expect(list.stderr).toContain("prompts.steps.forEach: it gives a text, not a list");
     write("two.json", job({ good: "{{ abstract }}", bad: "{{ title }}" }));
-    const two = await call("run", "-c", "two.json", "--fork");
+    const two = await look("run", "-c", "two.json", "--fork");
     expect(two.stderr).toContain("has title: prompts.bad uses it unguarded");
     expect([parquet.code, list.code, two.code]).toEqual([64, 64, 64]);
-    expect((await ask("{{ abstract }}", "plan")).code).toBe(0);
+    expect((await look("plan", ...asked("{{ abstract }}"))).code).toBe(0);
   });
 
   it("names the dataset that it is for", async () => {
-    const { write, call } = folderOf(many(5));
+    const { write, look } = folderOf(many(5));
     write("right.jsonl", '{"instruction": "Say a", "input": "", "output": ""}\n');
-    const { code, stderr } = await call(
+    const { code, stderr } = await look(
       ...["run", "--model", "fake", "--dataset", "path=right.jsonl,type=alpaca"],
       ...["--dataset", "path=rows.jsonl,type=alpaca"],
     );
@@ -77,13 +82,13 @@ describe("a prompt that fits no row", () => {
   });
 
   it("stops a stage of a pipeline, with rows of the input and of other stages", async () => {
-    const { folder, write, call, output } = folderOf(many(5000));
+    const { folder, write, call, look, output } = folderOf(many(5000));
     write("stage.mjs", "export default (row) => ({ ...row, words: row.abstract.split(' ') });");
     const generate = { kind: "generate", model: { engine: "fake" }, prompt: "{{ wrods }}" };
     const pipeline = (stages: object[]) =>
       JSON.stringify({ input: "rows.jsonl", model: { engine: "pipeline", stages } });
     write("first.json", pipeline([generate]));
-    const first = await call("run", "-c", "first.json");
+    const first = await look("run", "-c", "first.json");
     expect(first.stderr).toContain("none of the first 1,000 rows has wrods");
     expect(existsSync(join(folder, "out/_sluice/plan.json"))).toBe(false);
     write("later.json", pipeline([{ kind: "map", module: "stage.mjs" }, generate]));

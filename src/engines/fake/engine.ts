@@ -149,7 +149,8 @@ class FakeEngine implements Engine {
   #fail(held: Held, kind: FakeFailureKind): void {
     const detail = `row ${(held.request.origin ?? noOrigin).index}, kind ${kind}`;
     // Like user code that never ends.
-    while (kind === "stall-worker");
+    // The thread is held, and no core.
+    while (kind === "stall-worker") Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
     if (kind === "kill-engine" || kind === "kill-worker") {
       if (kind === "kill-worker") this.#context.killProcess();
       return this.#rejectAll(new SluiceError("ENGINE_DIED", `the fake engine: ${detail}`));

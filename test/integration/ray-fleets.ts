@@ -1,23 +1,13 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { expect } from "vitest";
 import { isRunning, killQuietly, pause, stillRunning } from "../chaos/sluice-process.ts";
 import { FleetCalls } from "../fleet-calls.ts";
-import { missingCluster, RayCluster, rayPython, until } from "../ray-cluster.ts";
+import { type RayCluster, rayPython, until } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 
-let cluster: RayCluster;
-
-beforeAll(async () => {
-  if (missingCluster !== undefined) return;
-  // The numbers are declared: Ray counts them and looks at nothing.
-  const two = { cpus: 8, gpus: 2, resources: { "accelerator_type:L40S": 1 } };
-  cluster = await RayCluster.start([{ cpus: 0 }, two, two]);
-});
-afterAll(() => cluster?.stop());
-
 /** A person with a folder that all nodes see, and a job file that names the cluster. */
-function person(address = cluster.address) {
+function person(address: string) {
   const folder = scratchFolder();
   const calls = new FleetCalls(folder);
   const ray = { address, python: rayPython, shared: true };
@@ -36,11 +26,13 @@ function person(address = cluster.address) {
 
 const shell = (text: string) => ["--command", "sh", "--command", "-c", "--arg", text];
 
-describe("a fleet on Ray", () => {
-  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
-
-  it("is the same fleet, whose bookings are those of Ray's workers", async () => {
-    const me = person();
+/**
+ * What is tested of fleets, on a cluster that other tests had before: two further nodes have two
+ * L40S each, and the head has no CPU. The last one loses a node.
+ */
+export const fleetTests: Record<string, (cluster: RayCluster) => Promise<void>> = {
+  async "is the same fleet, whose bookings are those of Ray's workers"(cluster) {
+    const me = person(cluster.address);
     const { calls } = me;
     const where = "$SLUICE_TASK_INDEX of $SLUICE_TASK_COUNT on $SLUICE_RAY_NODE";
     const gpu = "with GPU $CUDA_VISIBLE_DEVICES for $WHO";
@@ -73,10 +65,10 @@ describe("a fleet on Ray", () => {
     const line = new RegExp(`^(\\d) of 6 on (?:${places}) with GPU [01] for you$`, "gm");
     expect([...logs.matchAll(line)].map(([, task]) => task)).toEqual([..."012345"]);
     expect(await calls.call("verify", "fleets/far/runs/000001")).toMatchObject({ code: 0 });
-  });
+  },
 
-  it("shares a GPU between programs that book half of one, and keeps none waiting", async () => {
-    const me = person();
+  async "shares a GPU between programs that book half of one, and keeps none waiting"(cluster) {
+    const me = person(cluster.address);
     await me.create(
       ...["half", "--count", "4", "--max-scale", "4", "--gpu", "l40s:0.5"],
       ...shell(
@@ -91,43 +83,10 @@ describe("a fleet on Ray", () => {
     expect(new Set(me.lines("begun")).size).toBe(2);
     me.let("go");
     expect(await me.calls.untilOver("half")).toMatchObject({ tasks: { successful: 4 } });
-  });
+  },
 
-  it("tries failed programs again, ends late ones, and knows their codes", async () => {
-    const me = person();
-    const commands = [
-      "echo x >> tries-0; [ $(wc -l < tries-0) -eq 3 ]",
-      "echo x >> tries-1; echo no such recipe >&2; exit 3",
-      "echo $$ >> pids; sleep 600 & echo $! >> pids; trap '' TERM; sleep 600; sleep 600",
-      "kill -s SEGV $$",
-    ];
-    const text = commands.map((command) => JSON.stringify({ cmds: ["sh", "-c", command] }));
-    writeFileSync(join(me.folder, "commands.jsonl"), `${text.join("\n")}\n`);
-    await me.create(
-      ...["tried", "--tasks-from-local-file", "commands.jsonl", "--cpu", "0.25"],
-      ...["--retries", "2", "--timeout", "1s"],
-    );
-    expect(await me.calls.untilOver("tried")).toMatchObject({
-      ...{ state: "failed", reason: "3 of 4 tasks failed" },
-    });
-    const tasks = await me.calls.tasks("tried");
-    expect(tasks.map(({ state, resultCode }) => [state, resultCode])).toEqual([
-      ...[
-        ["successful", 0],
-        ["failed", 3],
-        ["failed", 137],
-        ["failed", 139],
-      ],
-    ]);
-    expect(tasks[1]!.cause).toContain("exit code 3; its last line: no such recipe");
-    expect(me.lines("tries-1")).toHaveLength(3);
-    const pids = me.lines("pids").map(Number);
-    expect(pids).toHaveLength(6);
-    expect(pids.filter(isRunning)).toEqual([]);
-  });
-
-  it("gets more tasks, and is canceled hard: no program is left on any node", async () => {
-    const me = person();
+  async "gets more tasks, and is canceled hard: no program is left on any node"(cluster) {
+    const me = person(cluster.address);
     await me.create(
       ...["grown", "--count", "2", "--max-scale", "2"],
       ...shell("echo $$ >> pids; [ $SLUICE_TASK_INDEX -lt 2 ] || exec sleep 600"),
@@ -143,37 +102,14 @@ describe("a fleet on Ray", () => {
     expect(await stillRunning(me.lines("pids").map(Number), 10_000)).toEqual([]);
     await until(async () => (await cluster.booked()).length === 0, "the actors to leave");
     expect(await me.calls.fleet("delete", "--name", "grown")).toContain("OK");
-  });
+  },
 
-  // Its coordinator is that of a local fleet, whose test is in `fleet.test.ts`.
-  const inLong = process.env.TEST_SLUICE_CLOUDS === "all" ? it : undefined;
-  inLong?.("lets running programs come to their end where it is canceled softly", async () => {
-    const me = person();
-    await me.create(
-      ...["soft", "--count", "6", "--max-scale", "2"],
-      ...shell("echo >> begun; until [ -e go ]; do sleep 0.1; done; echo >> done"),
-    );
-    await until(() => me.lines("begun").length === 2, "two programs");
-    await me.calls.fleet("cancel", "--name", "soft");
-    // Its coordinator looks for orders every now and then, and tells nobody that it saw one.
-    await pause(4000);
-    me.let("go");
-    const { state, tasks } = await me.calls.untilOver("soft");
-    const { length } = me.lines("begun");
-    expect(length).toBeLessThan(6);
-    expect([state, tasks]).toMatchObject([
-      "canceled",
-      { successful: length, canceled: 6 - length, total: 6 },
-    ]);
-    expect(me.lines("done")).toHaveLength(length);
-  });
-
-  it("is created from outside of the cluster, by the address of its dashboard", async () => {
+  async "is created, grown and canceled from outside, by the address of the dashboard"(cluster) {
     const me = person(cluster.dashboard);
     const { calls } = me;
     const text =
-      "echo $SLUICE_TASK_INDEX on $SLUICE_RAY_NODE for $WHO; echo >> begun; " +
-      "until [ -e go ]; do sleep 0.1; done";
+      "echo $SLUICE_TASK_INDEX on $SLUICE_RAY_NODE for $WHO; echo $$ >> begun; " +
+      "until [ -e go ]; do sleep 0.1; done; [ $SLUICE_TASK_INDEX -lt 3 ] || sleep 600";
     const flags = ["--max-scale", "2", "--env", "WHO=you", ...shell(text)];
     await me.create("out", "--count", "3", ...flags);
     await until(() => me.lines("begun").length === 2, "two programs");
@@ -181,29 +117,22 @@ describe("a fleet on Ray", () => {
       ...{ state: "running", tasks: { running: 2, pending: 1, total: 3 } },
     });
     // Tasks that are added go on as another job, once this one has ended.
-    await calls.fleet("add", "--name", "out", "--count", "2");
+    await calls.fleet("add", "--name", "out", "--count", "4");
     me.let("go");
-    expect(await calls.untilOver("out")).toMatchObject({
-      ...{ state: "successful", tasks: { successful: 5, total: 5 } },
-    });
+    await until(() => me.lines("begun").length === 5, "two of the added programs");
     const logs = await calls.fleet("logs", "--name", "out");
     const node = `(${cluster.addressOf(1)}|${cluster.addressOf(2)})`;
-    expect(logs.match(new RegExp(`^\\d on ${node} for you$`, "gm"))).toHaveLength(5);
+    expect(logs.match(new RegExp(`^[012] on ${node} for you$`, "gm"))).toHaveLength(3);
     expect(await calls.call("verify", "fleets/out/runs/000001")).toMatchObject({ code: 0 });
-  });
-
-  it("is canceled from there, and what cannot work there is refused", async () => {
-    const me = person(cluster.dashboard);
-    await me.create(
-      ...["far", "--count", "4", "--max-scale", "2"],
-      ...shell("echo $$ >> begun; sleep 600"),
-    );
-    await until(() => me.lines("begun").length === 2, "two programs");
-    await me.calls.fleet("cancel", "--name", "far", "--hard");
-    expect(await me.calls.untilOver("far")).toMatchObject({
-      ...{ state: "canceled", tasks: { canceled: 4, total: 4 } },
+    await calls.fleet("cancel", "--name", "out", "--hard");
+    expect(await calls.untilOver("out")).toMatchObject({
+      ...{ state: "canceled", tasks: { successful: 3, canceled: 4, total: 7 } },
     });
     expect(await stillRunning(me.lines("begun").map(Number), 10_000)).toEqual([]);
+  },
+
+  async "refuses from outside what cannot work there"(cluster) {
+    const me = person(cluster.dashboard);
     const ray = { python: rayPython, shared: true };
     for (const [changes, said] of [
       [{ address: "http://127.0.0.1:9" }, /RAY_UNREACHABLE.*127\.0\.0\.1:9/],
@@ -211,16 +140,14 @@ describe("a fleet on Ray", () => {
     ] as const) {
       writeFileSync(join(me.folder, "fleet.yaml"), JSON.stringify({ ray: { ...ray, ...changes } }));
       const create = ["fleet", "create", "-c", "fleet.yaml", "--backend", "ray", "--name", "no"];
-      const { stderr } = await me.calls.call(...create, "--count", "1", "--command", "true");
+      const { stderr } = await me.calls.callHere(...create, "--count", "1", "--command", "true");
       expect(stderr).toMatch(said);
     }
-    expect((await me.calls.json<{ name: string }>("list")).map(({ name }) => name)).toEqual([
-      "far",
-    ]);
-  });
+    expect(await me.calls.json("list")).toEqual([]);
+  },
 
-  it("goes on where a worker is lost, its process, or a whole node", async () => {
-    const me = person();
+  async "goes on where a worker is lost, its process, or a whole node"(cluster) {
+    const me = person(cluster.address);
     const { calls } = me;
     await me.create(
       ...["lost", "--count", "6", "--max-scale", "2", "--cpu", "2"],
@@ -267,5 +194,62 @@ describe("a fleet on Ray", () => {
     expect(await calls.get("lost")).toMatchObject({ tasks: { successful: 6, total: 6 } });
     expect(new Set(me.lines("done"))).toEqual(new Set([..."012345"]));
     expect(await calls.call("verify", "fleets/lost/runs/000001")).toMatchObject({ code: 0 });
-  });
-});
+  },
+};
+
+/** Coordinator and programs are those of local fleets, whose tests are in `fleet.test.ts`. */
+export const longFleetTests: typeof fleetTests = {
+  async "lets running programs come to their end where it is canceled softly"(cluster) {
+    const me = person(cluster.address);
+    await me.create(
+      ...["soft", "--count", "6", "--max-scale", "2"],
+      ...shell("echo >> begun; until [ -e go ]; do sleep 0.1; done; echo >> done"),
+    );
+    await until(() => me.lines("begun").length === 2, "two programs");
+    await me.calls.fleet("cancel", "--name", "soft");
+    // Its coordinator looks for orders every now and then, and tells nobody that it saw one.
+    await pause(4000);
+    me.let("go");
+    const { state, tasks } = await me.calls.untilOver("soft");
+    const { length } = me.lines("begun");
+    expect(length).toBeLessThan(6);
+    expect([state, tasks]).toMatchObject([
+      "canceled",
+      { successful: length, canceled: 6 - length, total: 6 },
+    ]);
+    expect(me.lines("done")).toHaveLength(length);
+  },
+
+  async "tries failed programs again, ends late ones, and knows their codes"(cluster) {
+    const me = person(cluster.address);
+    const commands = [
+      "echo x >> tries-0; [ $(wc -l < tries-0) -eq 3 ]",
+      "echo x >> tries-1; echo no such recipe >&2; exit 3",
+      "echo $$ >> pids; sleep 600 & echo $! >> pids; trap '' TERM; sleep 600; sleep 600",
+      "kill -s SEGV $$",
+    ];
+    const text = commands.map((command) => JSON.stringify({ cmds: ["sh", "-c", command] }));
+    writeFileSync(join(me.folder, "commands.jsonl"), `${text.join("\n")}\n`);
+    await me.create(
+      ...["tried", "--tasks-from-local-file", "commands.jsonl", "--cpu", "0.25"],
+      ...["--retries", "2", "--timeout", "1s"],
+    );
+    expect(await me.calls.untilOver("tried")).toMatchObject({
+      ...{ state: "failed", reason: "3 of 4 tasks failed" },
+    });
+    const tasks = await me.calls.tasks("tried");
+    expect(tasks.map(({ state, resultCode }) => [state, resultCode])).toEqual([
+      ...[
+        ["successful", 0],
+        ["failed", 3],
+        ["failed", 137],
+        ["failed", 139],
+      ],
+    ]);
+    expect(tasks[1]!.cause).toContain("exit code 3; its last line: no such recipe");
+    expect(me.lines("tries-1")).toHaveLength(3);
+    const pids = me.lines("pids").map(Number);
+    expect(pids).toHaveLength(6);
+    expect(pids.filter(isRunning)).toEqual([]);
+  },
+};
