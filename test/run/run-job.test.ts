@@ -91,6 +91,7 @@ describe("the same job again", () => {
     const { summary, exitCode, wasSealed } = await runs.run(engine);
     expect([exitCode, wasSealed, engine.asked]).toEqual([1, true, []]);
     expect(summary.rows).toEqual({ total: 4, answered: 3, failed: 1, resumed: 4 });
+    expect([summary.tokens_per_sec, summary.total_tokens_generated]).toEqual([0, 9]);
   });
 
   it("goes on where it was stopped, and asks nothing twice", async () => {
