@@ -20,6 +20,8 @@ describe("devices of a job", () => {
   it("may be a single one, and not none", () => {
     const options = { engine: "llama", name: "m", devices: [0] };
     expect(llamaModel.parse(options)).toMatchObject({ devices: [0] });
+    expect(llamaModel.parse({ ...options, devices: ["0"] })).toMatchObject({ devices: ["0"] });
+    expect(llamaModel.safeParse({ ...options, devices: [""] }).success).toBe(false);
     expect(llamaModel.safeParse({ ...options, devices: [] }).success).toBe(false);
   });
 });
