@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
 import { SluiceError } from "../foundation/errors.ts";
-import { runCommand, type Spawn } from "../foundation/subprocess.ts";
+import { runCommand } from "../foundation/subprocess.ts";
 
 /**
  * The absolute path of a program: its own, or that of its name in the environment's `PATH`.
@@ -50,11 +50,10 @@ const lookTimeoutMs = 10_000;
 export async function firstWorking(
   programs: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
-  spawn?: Spawn,
 ): Promise<{ program: string } | { said: string }> {
   const said: string[] = [];
   for (const program of programs) {
-    const options = { env: environment, timeoutMs: lookTimeoutMs, ...(spawn && { spawn }) };
+    const options = { env: environment, timeoutMs: lookTimeoutMs };
     const end = await runCommand(program, ["info"], options).catch((error: Error) => error);
     if (!(end instanceof Error) && end.code === 0) return { program };
     const isAbsent = end instanceof Error && "code" in end && end.code === "ENOENT";

@@ -198,6 +198,10 @@ describe("mergeColumns", () => {
     expect(merged(at("milliseconds"), at("microseconds"))).toEqual(at("microseconds"));
     expect(merged(at("milliseconds"), at("nanoseconds"))).toEqual(string);
     expect(merged(at("milliseconds"), at("milliseconds", false))).toEqual(string);
+    const hour = (unit: "milliseconds" | "nanoseconds", isUtc = true) =>
+      ({ kind: "time", unit, isUtc }) as ColumnType;
+    expect(merged(hour("milliseconds"), hour("nanoseconds"))).toEqual(hour("nanoseconds"));
+    expect(merged(hour("milliseconds"), hour("milliseconds", false))).toEqual(string);
   });
 
   it("merges maps whose keys have the same form in JSON", () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { sleep } from "../../src/foundation/clock.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
 import { Coordinator } from "../../src/run/coordinate/coordinator.ts";
 import { memoryRuns, willing } from "./memory-runs.ts";
@@ -88,9 +89,20 @@ describe("the same job again", () => {
     const runs = memoryRuns([...rowsOf(3), "{broken"]);
     await runs.run();
     const engine = willing();
-    const { summary, exitCode, wasSealed } = await runs.run(engine);
+    const dependencies = runs.dependenciesOf((directory) =>
+      changedStorage(runs.store(directory), (inner) => ({
+        async read(path) {
+          await sleep(runs.clock, 1000);
+          return await inner.read(path);
+        },
+      })),
+    );
+    const again = await runs.run(engine, undefined, { dependencies });
+    const { summary, exitCode, wasSealed } = again;
+    expect(summary.run_time_sec).toBeGreaterThan(0);
     expect([exitCode, wasSealed, engine.asked]).toEqual([1, true, []]);
     expect(summary.rows).toEqual({ total: 4, answered: 3, failed: 1, resumed: 4 });
+    expect([summary.tokens_per_sec, summary.total_tokens_generated]).toEqual([0, 9]);
   });
 
   it("goes on where it was stopped, and asks nothing twice", async () => {

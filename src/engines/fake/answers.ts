@@ -50,8 +50,8 @@ function makePhrases(): Phrase[] {
 export class FakeAnswers {
   readonly #seed: number;
   // Results of the last `#read`, kept here because a pair for each request would be garbage.
-  #hash = 0;
-  #words = 0;
+  #hash!: number;
+  #words!: number;
 
   constructor(seed: number) {
     this.#seed = mix32(seed | 0);

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { runCommand, type Spawn } from "../../foundation/subprocess.ts";
+import { runCommand } from "../../foundation/subprocess.ts";
 
 /**
  * A root for programs, made in a mount namespace of their own: everything of this machine's root,
@@ -60,7 +60,6 @@ export interface MountNamespace {
 export async function openMountNamespace(
   paths: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
-  spawn?: Spawn,
 ): Promise<MountNamespace | { refused: string }> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-root-"));
   const close = () => rm(folder, { recursive: true, force: true });
@@ -81,7 +80,7 @@ export async function openMountNamespace(
       "/",
       paths.map((path) => ({ path, place })),
     );
-    const options = { env: environment, timeoutMs: tryTimeoutMs, ...(spawn && { spawn }) };
+    const options = { env: environment, timeoutMs: tryTimeoutMs };
     const end = await runCommand(tried[0]!, tried.slice(1), options).catch((error: Error) => error);
     if (!(end instanceof Error) && end.code === 0) return { command, close };
     refused = end instanceof Error ? end.message : end.stderr.trim() || `code ${end.code}`;

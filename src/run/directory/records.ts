@@ -34,7 +34,6 @@ export function recordBytes(record: unknown): Buffer {
  * carried out, so neither an error nor "exists" says whose record it is.
  *
  * @param idOf reads the creator's id from a record.
- * @param bytesOf encodes the record; default one line of JSON.
  * @returns the record that stands now, and whether it is ours.
  * @throws SluiceError of the storage if it stays unclear after `maxReadBacks` tries.
  */
@@ -43,12 +42,11 @@ export async function createOnce<T>(
   path: string,
   record: T,
   idOf: (record: T) => string,
-  bytesOf: (record: T) => Uint8Array = recordBytes,
 ): Promise<{ won: boolean; record: T }> {
   let failure: unknown;
   for (let attempt = 0; attempt < maxReadBacks; attempt++) {
     try {
-      const outcome = await storage.createIfAbsent(path, bytesOf(record));
+      const outcome = await storage.createIfAbsent(path, recordBytes(record));
       if (outcome === "created") return { won: true, record };
     } catch (error) {
       failure = error;

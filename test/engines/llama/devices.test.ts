@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { unusedGpu, visibleDevices } from "../../../src/engines/llama/engine.ts";
+import { llamaModel } from "../../../src/engines/llama/options.ts";
 
 describe("unusedGpu", () => {
   it.each([
@@ -12,6 +13,16 @@ describe("unusedGpu", () => {
   it("has nothing to tell where a GPU computes, or where none was given", () => {
     expect(unusedGpu({ gpu: "vulkan", gpuLayers: 1 }, "cuda:0")).toBeUndefined();
     expect(unusedGpu({ gpu: false, gpuLayers: 0 }, undefined)).toBeUndefined();
+  });
+});
+
+describe("devices of a job", () => {
+  it("may be a single one, and not none", () => {
+    const options = { engine: "llama", name: "m", devices: [0] };
+    expect(llamaModel.parse(options)).toMatchObject({ devices: [0] });
+    expect(llamaModel.parse({ ...options, devices: ["0"] })).toMatchObject({ devices: ["0"] });
+    expect(llamaModel.safeParse({ ...options, devices: [""] }).success).toBe(false);
+    expect(llamaModel.safeParse({ ...options, devices: [] }).success).toBe(false);
   });
 });
 

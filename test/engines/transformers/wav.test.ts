@@ -44,6 +44,8 @@ describe("readWav", () => {
     ["no WAV", new TextEncoder().encode("ID3 and so on, an MP3"), /not a WAV file/],
     ["nothing", new Uint8Array(), /not a WAV file/],
     ["compressed sound", wavBytes([[0]], 8000, { code: 85, bits: 16 }), /format 85/],
+    ["floats of 64 bits", wavBytes([[]], 8000, { code: 3, bits: 64 }), /format 3 with 64 bits/],
+    ["floats of 16 bits", wavBytes([[]], 8000, { code: 3, bits: 16 }), /format 3 with 16/],
     ["no sound", wavBytes([[0]], 8000, { code: 1, bits: 16 }).subarray(0, 36), /holds no sound/],
   ])("refuses %s by name", (_, bytes, message) => {
     expect(() => readWav(bytes)).toThrow(message);

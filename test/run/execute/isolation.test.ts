@@ -102,4 +102,14 @@ describe("Isolation", () => {
     isolation.forget(mine[0]!.work.attempt);
     expect(search(isolation, [])).toEqual({ groups: [[1]], givenUp: [] });
   });
+
+  it("is over once the run stops", () => {
+    const isolation = new Isolation();
+    const rows = [row(0), row(1), row(2)];
+    isolation.suspect(rows, 1);
+    isolation.nextGroup(() => {});
+    isolation.fell(rows[1]![0]!, died);
+    isolation.clear();
+    expect([isolation.isBusy, isolation.isActive]).toEqual([false, false]);
+  });
 });

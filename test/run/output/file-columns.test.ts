@@ -2,6 +2,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { formatFor } from "../../../src/data/formats/registry.ts";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
+import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { columnsOfFiles } from "../../../src/run/output/planned-columns.ts";
 
 async function namesOf(
@@ -28,6 +29,12 @@ describe("columnsOfFiles", () => {
     const contents = { "a.csv": "id,text\n1,x\n", "b.csv.gz": gzipSync("note,id\ny,2\n") };
     expect(await namesOf(contents)).toEqual(["id", "text", "note"]);
     expect(await namesOf(contents, ["note", "id"])).toEqual(["id", "note"]);
+  });
+
+  it("reads a long header of a compressed file to its end", async () => {
+    const names = Array.from({ length: 60_000 }, (_, at) => sha256Hex(`column ${at}`));
+    const found = await namesOf({ "a.csv.gz": gzipSync(`${names.join(",")}\n`) });
+    expect(found).toHaveLength(names.length);
   });
 
   it("says nothing where one of them says nothing", async () => {

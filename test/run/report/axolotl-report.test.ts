@@ -122,4 +122,14 @@ describe("report: axolotl", () => {
       expect(tokens[0] + tokens[1]).toBe(total);
     }
   });
+
+  it("has dead letters beside it that name the dataset of a failed row", async () => {
+    const runs = memoryRuns(["{}"]);
+    const path = join(dirname(runs.input), "texts.jsonl");
+    writeFileSync(path, `${JSON.stringify({ prompt: "Once" })}\n`);
+    const dataset: JobInput["dataset"] = [{ name: "texts", path, type: "metharme" }];
+    await runs.run(failing(0), runs.job({ input: undefined, prompt: undefined, dataset }));
+    const letter = JSON.parse(await runs.text("_dead-letters/part-00000.jsonl"));
+    expect(letter).toMatchObject({ dataset: "texts", code: "REQUEST_REFUSED" });
+  });
 });

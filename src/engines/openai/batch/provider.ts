@@ -204,15 +204,13 @@ export class Provider {
   }
 
   /**
-   * Reads a file of results line by line; from its beginning again if the connection breaks.
-   *
-   * @returns false if the provider does not know the file.
+   * Reads a file of results line by line; from its beginning again if the connection breaks. A file
+   * that the provider does not know has no line.
    */
-  async download(file: string, onLine: (line: Buffer) => void): Promise<boolean> {
+  async download(file: string, onLine: (line: Buffer) => void): Promise<void> {
     const path = this.#path(`/files/${encodeURIComponent(file)}/content`);
     const get = () => this.#downloads.get(path, this.#stop.signal, new LineSink(onLine));
-    const done = await this.#persist(`GET /files/${file}/content`, get, () => true, true);
-    return done ?? false;
+    await this.#persist(`GET /files/${file}/content`, get, () => true, true);
   }
 
   /** Breaks every call; those in progress are rejected with `error`. */

@@ -62,7 +62,7 @@ export function pickRows(
   rows: number,
   makeTensor: MakeTensor,
 ): LibraryTensor {
-  const [first = 0, ...others] = tensor.dims;
+  const [first, ...others] = tensor.dims;
   const block = tensor.data.length / rows;
   const Data = tensor.data.constructor as new (length: number) => TensorData;
   const data = new Data(block * places.length);
@@ -70,7 +70,7 @@ export function pickRows(
     const source = tensor.data.subarray(place * block, (place + 1) * block);
     (data as { set(source: TensorData, offset: number): void }).set(source, at * block);
   }
-  return makeTensor(tensor.type, data, [(first / rows) * places.length, ...others]);
+  return makeTensor(tensor.type, data, [(first! / rows) * places.length, ...others]);
 }
 
 /** True if picking these places changes nothing. */

@@ -26,6 +26,13 @@ describe("LZ4 frames", () => {
     expect(text(frameOf(block, next), 24)).toBe("abcabcabcabc.abcabcabca!");
   });
 
+  it("have lengths of several bytes, of what is there and of what is repeated", () => {
+    const plain = Buffer.concat([Buffer.from([0xf0, 255, 10]), Buffer.alloc(280, "a")]);
+    expect(text(frameOf(plain), 280)).toBe("a".repeat(280));
+    const repeated = Buffer.from([0x1f, 0x62, 1, 0, 255, 1, 0x10, 0x2e]);
+    expect(text(frameOf(repeated), 277)).toBe(`${"b".repeat(276)}.`);
+  });
+
   it.each([
     ["no frame", Buffer.alloc(20), 1],
     ["another length", frameOf(block), 12],

@@ -21,3 +21,19 @@ describe("buffers of a column of bytes", () => {
     expect(() => assertWhole(bytes([0, 3, 2], 5))).toThrow("begins before");
   });
 });
+
+describe("the bits that say which values are null", () => {
+  const column = (validity: readonly number[], nullCount: number) => ({
+    ...bytes(
+      Array.from({ length: 11 }, () => 0),
+      0,
+    ),
+    ...{ nullCount, validity: Uint8Array.from(validity) },
+  });
+
+  it("are as many as there are values, with as many nulls as it says", () => {
+    expect(() => assertWhole(column([0xff, 0x01], 1))).not.toThrow();
+    expect(() => assertWhole(column([0xff, 0x01], 2))).toThrow("1 nulls, and says 2");
+    expect(() => assertWhole(column([0xff], 2))).toThrow("which values are null");
+  });
+});

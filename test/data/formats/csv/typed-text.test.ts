@@ -33,6 +33,13 @@ describe("fieldReader", () => {
     expect(readerOf(property)(text)).toBe(json);
   });
 
+  it("follows references, also by escaped keys", () => {
+    const properties = { a: { $ref: "#/$defs/whole~1number" }, b: { $ref: "#/$defs/c" } };
+    const schema = { properties, $defs: { "whole/number": { type: "integer" } } };
+    expect(fieldReader(schema, "a")("5")).toBe("5");
+    expect(fieldReader(schema, "b")("5")).toBe('"5"');
+  });
+
   it("has no value for an empty text that no type takes", () => {
     expect(readerOf({ type: "integer" })("")).toBe(undefined);
     expect(readerOf({ type: "string" })("")).toBe('""');

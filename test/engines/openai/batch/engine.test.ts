@@ -221,6 +221,17 @@ describe("lines of results", () => {
     provider.script = { hidesOutput: 100 };
     expect(told(await askAll(engine, [7]))).toEqual(["BATCH_INCOMPLETE"]);
   });
+
+  it("go into another batch if the provider has lost the file of results", async () => {
+    const unknown = { status: 404, body: { error: { message: "No such File object" } } };
+    const provider = await started({
+      fault: (call) => (call === "GET /files/ID/content" ? unknown : undefined),
+    });
+    const engine = await opened(provider);
+    expect(told(await askAll(engine, [0]))).toEqual(["BATCH_INCOMPLETE"]);
+    provider.script = {};
+    expect(told(await askAll(engine, [0]))).toEqual([good(0)]);
+  });
 });
 
 describe("a batch that fails before any request is sent", () => {

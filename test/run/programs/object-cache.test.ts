@@ -1,0 +1,46 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { localInputs } from "../../../src/data/sources/open.ts";
+import { withFileLock } from "../../../src/engines/models/file-lock.ts";
+import { systemClock as clock } from "../../../src/foundation/clock.ts";
+import { systemRandom as random } from "../../../src/foundation/random.ts";
+import { ObjectCache } from "../../../src/run/programs/object-cache.ts";
+
+const never = new AbortController().signal;
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-objects-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+describe("copies of a mount's objects", () => {
+  it("have the bytes of the objects, and wait for no other process once all are here", async () => {
+    const [place, folder] = [temporaryFolder(), temporaryFolder()];
+    writeFileSync(join(place, "a.txt"), "one");
+    writeFileSync(join(place, "empty"), "");
+    const cache = new ObjectCache(place, { inputs: localInputs, clock, random, folder });
+    const objects = await cache.objects(never);
+    expect(objects.map(({ name, bytes }) => [name, bytes])).toEqual([
+      ["a.txt", 3],
+      ["empty", 0],
+    ]);
+    expect(objects.map(({ file }) => readFileSync(file, "utf8"))).toEqual(["one", ""]);
+    const lock = join(folder, `${readdirSync(folder)[0]!}.lock`);
+    await withFileLock(lock, { clock, random }, async () => {
+      expect(await cache.objects(never)).toEqual(objects);
+    });
+  });
+
+  it("are fetched again if an object has changed", async () => {
+    const [place, folder] = [temporaryFolder(), temporaryFolder()];
+    writeFileSync(join(place, "a.txt"), "one");
+    const cache = new ObjectCache(place, { inputs: localInputs, clock, random, folder });
+    await cache.objects(never);
+    writeFileSync(join(place, "a.txt"), "another");
+    const [object] = await cache.objects(never);
+    expect([object!.bytes, readFileSync(object!.file, "utf8")]).toEqual([7, "another"]);
+  });
+});
