@@ -26,7 +26,8 @@ describe("secrets of an environment", () => {
   it("are taken out under any name, if what they hold looks like a key", () => {
     const redact = redactor({ LOGIN: "sk-live-abcdef", WHO: "you and me" });
     expect(redact("sk-live-abcdef of you and me")).toBe("[redacted] of you and me");
-    const refused = () => refuseSecrets(["--login=sk-live-abcdef"], "model.args", { LOGIN: "sk-live-abcdef" });
+    const refused = () =>
+      refuseSecrets(["--login=sk-live-abcdef"], "model.args", { LOGIN: "sk-live-abcdef" });
     expect(refused).toThrow(/LOGIN \(field model\.args\)$/);
   });
 

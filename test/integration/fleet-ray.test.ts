@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -8,11 +9,14 @@ import { scratchFolder } from "../run/whole-run.ts";
 
 let cluster: RayCluster;
 
+/** A secret that only the nodes have. */
+const headToken = "hf_abcdefghijklmnop";
+
 beforeAll(async () => {
   if (missingCluster !== undefined) return;
   // The numbers are declared: Ray counts them and looks at nothing.
   const two = { cpus: 8, gpus: 2, resources: { "accelerator_type:L40S": 1 } };
-  cluster = await RayCluster.start([{ cpus: 0 }, two, two]);
+  cluster = await RayCluster.start([{ cpus: 0 }, two, two], { HEAD_TOKEN: headToken });
 });
 afterAll(() => cluster?.stop());
 
@@ -217,6 +221,30 @@ describe("a fleet on Ray", () => {
     expect((await me.calls.json<{ name: string }>("list")).map(({ name }) => name)).toEqual([
       "far",
     ]);
+  });
+
+  it("has its secrets from the head, sends none there, and says which the head lacks", async () => {
+    const me = person(cluster.dashboard);
+    const print = (name: string) => shell(`echo $${name}; printf %s $${name} | wc -c`);
+    await me.create("keyed", "--count", "1", "--env", "HEAD_TOKEN", ...print("HEAD_TOKEN"));
+    expect(await me.calls.untilOver("keyed")).toMatchObject({ state: "successful" });
+    const said = `[redacted]\n${headToken.length}\n`;
+    expect(await me.calls.fleet("logs", "--name", "keyed")).toBe(said);
+    const own = "sk-0123456789abcdef";
+    await me.create("keyless", "--count", "1", "--env", `API_KEY=${own}`, ...print("API_KEY"));
+    expect(await me.calls.untilOver("keyless")).toMatchObject({
+      ...{ state: "failed", reason: expect.stringMatching(/^ENV_MISSING: .*API_KEY/) },
+      tasks: { pending: 1, total: 1 },
+    });
+    for (const secret of [own, headToken]) {
+      const found = execFileSync("sh", [
+        "-c",
+        `grep -rl ${secret} "$0" "$1" || true`,
+        me.folder,
+        cluster.directory,
+      ]);
+      expect(found.toString()).toBe("");
+    }
   });
 
   it("goes on where a worker is lost, its process, or a whole node", async () => {

@@ -1,11 +1,11 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import { sortableId } from "../../foundation/ids.ts";
 import {
   type InferenceRequest,
   type InferenceResponse,
   noOrigin,
   noUsage,
 } from "../../foundation/inference.ts";
-import { sortableId } from "../../foundation/ids.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import type { LeashEnd } from "../../foundation/leashed-process.ts";
 import type { Engine, EngineContext, ProgramPlaces, ProgramTry } from "../engine.ts";

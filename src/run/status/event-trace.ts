@@ -18,7 +18,8 @@ export interface TaskTrace {
 
 /** One writer's events of a run. */
 export interface WriterTrace {
-  /** Time of its last event, by its own clock; ISO 8601. */
+  /** Times of its start and of its last event, by its own clock; ISO 8601. */
+  began: string;
   time: string;
   /** Its tasks that did not end well; commits say more about the others. */
   tasks: Map<number, TaskTrace>;
@@ -80,7 +81,7 @@ class WriterReader {
   readonly #lines: GrowingLines;
   /** The writer's run, once it has reported it. */
   run: { runId: string; generation: number } | undefined;
-  readonly trace: WriterTrace = { time: "", tasks: new Map(), workers: new Set() };
+  readonly trace: WriterTrace = { began: "", time: "", tasks: new Map(), workers: new Set() };
 
   constructor(storage: Storage, writer: number | string) {
     this.#lines = new GrowingLines(storage, eventLogPath(writer));
@@ -100,6 +101,7 @@ class WriterReader {
     if (event.type === "run-start") {
       const { runId, generation } = event;
       this.run = { runId, generation };
+      this.trace.began = this.trace.time;
     } else if (event.type === "worker-start") {
       workers.add(event.worker);
     } else if (event.type === "worker-end") {

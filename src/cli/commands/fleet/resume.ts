@@ -4,6 +4,8 @@ import { openBackends } from "../../../backends/registry.ts";
 import { sleep } from "../../../foundation/clock.ts";
 import { exitCodes } from "../../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
+import { sortableId } from "../../../foundation/ids.ts";
+import { leadingCoordinator } from "../../../run/coordinate/coordinator.ts";
 import { locateRun } from "../../../run/directory/locate.ts";
 import { runStorage } from "../../../run/directory/run-storage.ts";
 import type { Fleet, FleetBatch } from "../../../run/fleet/fleet.ts";
@@ -94,16 +96,51 @@ async function resumeBatch(
 ): Promise<number> {
   for (;;) {
     const run = (await untilIdle(target, batch, io))?.run;
-    if (run !== undefined && run.sealedAt !== null)
+    if (run === undefined) throw neverPlanned(target.fleet, batch);
+    if (run.sealedAt !== null)
       return run.state === "successful" ? exitCodes.ok : exitCodes.failedRows;
-    if (run?.state === "canceled" && flags.only !== undefined) return exitCodes.resumable;
+    if (run.state === "canceled" && flags.only !== undefined) return exitCodes.resumable;
     try {
       return await resumeOnce(target.fleet, batch, flags, io);
-    } catch (error) {
+    } catch (thrown) {
+      const error = asSluiceError(thrown);
       // Another process was faster.
-      if (asSluiceError(error).code !== "COORDINATOR_LIVES") throw error;
+      if (error.code === "COORDINATOR_LIVES") continue;
+      if (flags.only !== undefined) await noteFailedStart(target, batch, error).catch(() => {});
+      throw thrown;
     }
   }
+}
+
+/** Keeps why nobody leads the run of a batch: the process that was started for that says it here. */
+async function noteFailedStart(
+  { fleet, dependencies }: FleetTarget,
+  batch: FleetBatch,
+  error: SluiceError,
+): Promise<void> {
+  const [{ runOfBatch }, { readPlan }, { EventStream }] = await Promise.all([
+    import("../../../run/fleet/fleet.ts"),
+    import("../../../run/plan/plan.ts"),
+    import("../../../run/status/event-stream.ts"),
+  ]);
+  const { clock, logger, random, openStorage } = dependencies;
+  const storage = runStorage(openStorage(runOfBatch(fleet, batch)));
+  // A coordinator keeps its own events.
+  if (await leadingCoordinator(storage)) return;
+  const { runId, generation, tasks, rows } = await readPlan(storage);
+  const writer = sortableId(clock, random);
+  const events = await EventStream.open({ storage, clock, logger, writer, onEvent() {} });
+  const counts = { tasks: tasks.count, rows, resumedTasks: 0, resumedRows: 0 };
+  events.add({ type: "run-start", runId, generation, output: storage.location, ...counts });
+  events.add({ type: "run-stop", error: error.toJSON() });
+  await events.close();
+}
+
+/** The call that gave the batch was interrupted. */
+function neverPlanned({ record: { name } }: Fleet, { number }: FleetBatch): SluiceError {
+  return new SluiceError("NOT_A_RUN", `batch ${number} of fleet ${name} is not planned`, {
+    hint: `if no other call is planning it: sluice fleet delete --name ${name}, and create it again`,
+  });
 }
 
 async function resumeOnce(
