@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { pause, type SluiceProcess } from "../chaos/sluice-process.ts";
 import { FleetCalls } from "../fleet-calls.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 
@@ -66,6 +67,30 @@ describe("a fleet that was interrupted", () => {
     expect(readdirSync(join(folder, "fleets/f/runs/000002/_sluice/cancel"))).toHaveLength(2);
     await calls.fleet("delete", "--name", "f");
     expect(existsSync(join(folder, "fleets/f"))).toBe(false);
+  });
+});
+
+describe("a fleet that a person resumes", () => {
+  it("begins no further batch once it is canceled, or its process is told to end", async () => {
+    const folder = scratchFolder();
+    const calls = new FleetCalls(folder);
+    const begun = (batch: string) => existsSync(join(folder, batch));
+    const text = "touch $SLUICE_TASK_INDEX; sleep 600";
+    await calls.fleet("create", "--name", "two", "--count", "1", ...shell(text));
+    await calls.fleet("add", "--name", "two", "--count", "1");
+    while (!begun("0")) await pause(50);
+    await calls.fleet("cancel", "--name", "two", "--hard");
+    await calls.untilOver("two");
+    const cancel = async () => void (await calls.fleet("cancel", "--name", "two", "--hard"));
+    for (const stop of [cancel, (resumed: SluiceProcess) => resumed.kill("SIGINT")]) {
+      rmSync(join(folder, "0"));
+      const resumed = calls.start("fleet", "resume", "--name", "two", "--quiet");
+      while (!begun("0")) await pause(50);
+      await stop(resumed);
+      const { code, stderr } = await resumed.ended;
+      expect([75, 130], stderr).toContain(code);
+      expect(begun("1")).toBe(false);
+    }
   });
 });
 
