@@ -91,6 +91,10 @@ describe("renderFleet", () => {
     ]);
     expect(problems({ backend: "local", codeEngine: given.codeEngine })).toEqual(["codeEngine"]);
     expect(problems({ workers: {} })).toEqual(["workers.max"]);
+    // It would be on a command line, which all users of the machine see.
+    expect(problems({ codeEngine: { ...given.codeEngine, envs: { A: "sk-abc" } } })).toEqual([
+      "codeEngine.envs.A",
+    ]);
   });
 });
 
