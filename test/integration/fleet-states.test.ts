@@ -44,6 +44,36 @@ describe("a fleet that was interrupted", () => {
     }
   });
 
+  it("counts a task whose results have their names, canceled or not", async () => {
+    const folder = scratchFolder();
+    const calls = new FleetCalls(folder);
+    mkdirSync(join(folder, "store"));
+    const text = "echo x >> tries; echo y > $SLUICE_MOUNT_OUT/$SLUICE_TASK_INDEX.txt";
+    await calls.fleet(
+      ...["create", "--name", "named", "--count", "2", "--cpu", "0.5", "--wait"],
+      ...["--mount-data-store", `/out=${folder}/store`, ...shell(text)],
+    );
+    // As a kill between the record of a task's results and its commit leaves it.
+    const run = join(folder, "fleets/named/runs/000001");
+    for (const name of readdirSync(join(run, "_sluice/commits"))) {
+      if (name.startsWith("0.")) rmSync(join(run, "_sluice/commits", name));
+    }
+    for (const path of ["part-00000.jsonl", "_SUCCESS", "_manifest.json", "_sluice/seals"]) {
+      rmSync(join(run, path), { recursive: true });
+    }
+    await calls.fleet("cancel", "--name", "named", "--hard");
+    expect(await calls.get("named")).toMatchObject({
+      ...{ state: "successful", tasks: { successful: 2, canceled: 0, total: 2 } },
+    });
+    expect(await calls.tasks("named")).toMatchObject([
+      { state: "successful", resultCode: 0 },
+      { state: "successful", resultCode: 0 },
+    ]);
+    await calls.fleet("resume", "--name", "named", "--quiet");
+    expect(readFileSync(join(folder, "tries"), "utf8")).toBe("x\nx\n");
+    expect(await calls.call("verify", run)).toMatchObject({ code: 0 });
+  });
+
   it("waits for the planning of a batch, and can be canceled and deleted meanwhile", async () => {
     const folder = scratchFolder();
     const calls = new FleetCalls(folder);

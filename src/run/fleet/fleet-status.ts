@@ -1,9 +1,10 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { resultCodeOf } from "../../engines/program-failure.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import type { LookOptions } from "../coordinate/lives.ts";
-import { rowLogsPrefix } from "../directory/layout.ts";
+import { rowLogsPrefix, stagedPath, stagedPrefix } from "../directory/layout.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import type { StateWord } from "../status/state-words.ts";
 import {
@@ -86,6 +87,7 @@ export async function readFleet(
   for (const batch of batches) {
     const run = runStorage(options.openStorage(runOfBatch(fleet, batch)));
     const report = await readRun(run, options);
+    if (report && record.mounts.length > 0) await noteStaged(report, run);
     if (report) runs.push({ batch, report, run });
     // Its planner is at work, or died.
     else {
@@ -128,6 +130,23 @@ async function readRun(
   } catch (error) {
     if (asSluiceError(error).code === "NOT_A_RUN") return undefined;
     throw error;
+  }
+}
+
+/**
+ * Counts tasks whose results in mounts count, though their worker was ended before their commit:
+ * their programs do not run again.
+ */
+async function noteStaged({ run: status, tasks }: StatusReport, run: Storage): Promise<void> {
+  const { state, openTasks, generation } = status;
+  if ((state !== "canceled" && state !== "failed") || openTasks === "") return;
+  const staged = new Set<string>();
+  for await (const { path } of run.list(stagedPrefix)) staged.add(path);
+  for (const task of indexesIn(openTasks)) {
+    if (!staged.has(stagedPath(task, { generation }))) continue;
+    status.tasks[state]--;
+    status.tasks.successful++;
+    if (tasks[task]) Object.assign(tasks[task], { state: "successful", failed: 0 });
   }
 }
 
