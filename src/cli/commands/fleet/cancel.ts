@@ -52,9 +52,13 @@ async function cancel(flags: CancelFlags, io: CliIo): Promise<void> {
     const graceMs = flags.hard ? 0 : softGraceMs;
     // Also where nobody is at work: a batch that waits for its turn must not begin.
     await requestCancel(runStorage(openStorage(place)), sortableId(clock, random), graceMs);
-    if (!flags.hard || !runs.has(place)) continue;
-    const scheduled = await openScheduled(locateRun(place), dependencies, io);
-    tellOthers(await cancelAll(scheduled, { waitMs, graceMs }), scheduled.backend, io);
+    if (!runs.has(place)) continue;
+    const opened = await openScheduled(locateRun(place), dependencies, io);
+    // A coordinator lets programs come to their end. Without one, workers that leave are started
+    // again, and those that wait may still begin.
+    if (!flags.hard && !opened.isJoining) continue;
+    const waitFor = flags.hard ? waitMs : 0;
+    tellOthers(await cancelAll(opened, { waitMs: waitFor, graceMs }), opened.backend, io);
   }
   await write(io, `Canceling fleet '${fleet.record.name}'...\nOK\n`);
 }
