@@ -15,6 +15,7 @@ import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ra
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 import { answeredIn, expectWhole } from "../scheduled-job.ts";
+import { interrupt, missingTerminals, startOnTerminal } from "../terminal-process.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
 import {
@@ -313,10 +314,20 @@ describe("backend ray from outside of the cluster", () => {
   });
 
   it("goes on without its client, and the same command and attach find it", async () => {
-    const me = outside(150);
+    const me = outside(250);
     const first = me.start("run", "job.yaml");
     await until(() => /submitted as ray/.test(first.stderr()) || first.hasEnded(), "the job");
     first.kill("SIGKILL");
+    if (missingTerminals === undefined) {
+      const person = startOnTerminal(["run", "job.yaml"], me.folder);
+      await until(() => /[1-9]\d*\/250/.test(person.said()), "the job again");
+      person.type(interrupt);
+      await until(() => person.said().includes("stop the workers at ray as well?"), "the question");
+      person.type("n\n");
+      expect(await person.ended).toMatchObject({
+        ...{ code: 130, said: expect.stringContaining("sluice attach out") },
+      });
+    }
     const detached = await me.call("run", "job.yaml", "--detach");
     expect(detached, detached.stderr).toMatchObject({ code: 0 });
     expect(detached.stderr).toContain("the job is there already, as ray sluice-");
@@ -331,7 +342,7 @@ describe("backend ray from outside of the cluster", () => {
     expect(attached, attached.stderr).toMatchObject({ code: 0 });
     expect(same, same.stderr).toMatchObject({ code: 0 });
     for (const each of [attached, same]) {
-      expect(summaryOf(each).rows).toMatchObject({ total: 150, answered: 150, failed: 0 });
+      expect(summaryOf(each).rows).toMatchObject({ total: 250, answered: 250, failed: 0 });
     }
     expect(await me.jobs()).toEqual([summaryOf(detached).submission]);
     await me.expectWhole();
