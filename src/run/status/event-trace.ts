@@ -18,8 +18,7 @@ export interface TaskTrace {
 
 /** One writer's events of a run. */
 export interface WriterTrace {
-  /** Times of its start and of its last event, by its own clock; ISO 8601. */
-  began: string;
+  /** Time of its last event, by its own clock; ISO 8601. */
   time: string;
   /** Its tasks that did not end well; commits say more about the others. */
   tasks: Map<number, TaskTrace>;
@@ -50,19 +49,23 @@ export class EventTrace {
     this.#storage = storage;
   }
 
-  /** The events of coordinator `number` (0 = there is none), and of joining workers of `plan`. */
+  /**
+   * The events of coordinator `number`, and of joining workers of `plan`. If there is none yet, the
+   * number is 0: those of processes that could not lead.
+   */
   async read(plan: Pick<Plan, "runId" | "generation">, number: number): Promise<RunTrace> {
-    if (number !== this.#number) {
+    if (this.#coordinator === undefined || number !== this.#number) {
       this.#number = number;
-      this.#coordinator = number === 0 ? undefined : new WriterReader(this.#storage, number);
+      this.#coordinator = new WriterReader(this.#storage, number);
     }
-    await this.#coordinator?.read();
+    await this.#coordinator.read();
     await this.#findJoined();
     for (const reader of this.#joined.values()) await reader.read();
     const ofPlan = ({ run }: WriterReader) =>
       run?.runId === plan.runId && run.generation === plan.generation;
+    const { run, trace } = this.#coordinator;
     return {
-      coordinator: this.#coordinator?.trace,
+      coordinator: number === 0 && run === undefined ? undefined : trace,
       joined: [...this.#joined.values()].filter(ofPlan).map(({ trace }) => trace),
     };
   }
@@ -81,7 +84,7 @@ class WriterReader {
   readonly #lines: GrowingLines;
   /** The writer's run, once it has reported it. */
   run: { runId: string; generation: number } | undefined;
-  readonly trace: WriterTrace = { began: "", time: "", tasks: new Map(), workers: new Set() };
+  readonly trace: WriterTrace = { time: "", tasks: new Map(), workers: new Set() };
 
   constructor(storage: Storage, writer: number | string) {
     this.#lines = new GrowingLines(storage, eventLogPath(writer));
@@ -101,7 +104,6 @@ class WriterReader {
     if (event.type === "run-start") {
       const { runId, generation } = event;
       this.run = { runId, generation };
-      this.trace.began = this.trace.time;
     } else if (event.type === "worker-start") {
       workers.add(event.worker);
     } else if (event.type === "worker-end") {

@@ -332,11 +332,9 @@ function toldBy(
   const writers = [...(trace.coordinator ? [trace.coordinator] : []), ...trace.joined].sort(
     (one, other) => (one.time < other.time ? -1 : 1),
   );
-  // What stopped others before this coordinator began, it has got past.
-  const since = trace.coordinator?.began ?? "";
   return {
     traces: new Map(writers.flatMap(({ tasks }) => [...tasks])),
-    stopped: writers.findLast(({ stopped, time }) => stopped && time >= since)?.stopped,
+    stopped: writers.findLast(({ stopped }) => stopped)?.stopped,
     told: leaders.flatMap(({ progress }) => progress ?? []),
   };
 }

@@ -201,23 +201,6 @@ describe("StatusReader", () => {
     expect(tasks[3]).toMatchObject({ state: "failed", code: "ENDPOINT_DOWN", worker: "w1" });
   });
 
-  it("passes over what stopped others before its coordinator began", async () => {
-    const run = await halfDone(true);
-    const { runId } = JSON.parse(textOf(run, "_sluice/plan.json"));
-    for (const [time, state] of [
-      ["2000-01-01T00:00:00.000Z", "canceled"],
-      ["2999-01-01T00:00:00.000Z", "failed"],
-    ]) {
-      const events = [
-        { time, type: "run-start", runId, generation: 1 },
-        { time, type: "run-stop", error: { code: "ENV_MISSING", message: "no key" } },
-      ];
-      const text = events.map((event) => `${JSON.stringify(event)}\n`).join("");
-      putText(run, "_sluice/events/06aaaaaaaaaaaaa.jsonl", text);
-      expect((await readerOf(run).read()).run.state).toBe(state);
-    }
-  });
-
   it("tells a run that its failed rows stopped", async () => {
     const run = await halfDone(true, { maxFailedRows: 3 });
     // Two rows of the two committed tasks failed.

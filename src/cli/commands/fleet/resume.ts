@@ -7,7 +7,6 @@ import { exitCodes } from "../../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
 import type { Logger } from "../../../foundation/logger.ts";
 import { isCancellation } from "../../../run/dispatch/backend.ts";
-import { sortableId } from "../../../foundation/ids.ts";
 import { leadingCoordinator } from "../../../run/coordinate/coordinator.ts";
 import { locateRun } from "../../../run/directory/locate.ts";
 import { runStorage } from "../../../run/directory/run-storage.ts";
@@ -140,15 +139,15 @@ async function noteFailedStart(
     import("../../../run/plan/plan.ts"),
     import("../../../run/status/event-stream.ts"),
   ]);
-  const { clock, logger, random, openStorage } = dependencies;
+  const { clock, logger, openStorage } = dependencies;
   const storage = runStorage(openStorage(runOfBatch(fleet, batch)));
   const look = Promise.all([leadingCoordinator(storage), readPlan(storage)]);
   const [leader, plan] = await look.catch(() => []);
   // A coordinator keeps its own events.
   if (leader || !plan) return;
   const { runId, generation, tasks, rows } = plan;
-  const writer = sortableId(clock, random);
-  const events = await EventStream.open({ storage, clock, logger, writer, onEvent() {} });
+  // The first coordinator has number 1.
+  const events = await EventStream.open({ storage, clock, logger, writer: 0, onEvent() {} });
   const counts = { tasks: tasks.count, rows, resumedTasks: 0, resumedRows: 0 };
   events.add({ type: "run-start", runId, generation, output: storage.location, ...counts });
   events.add({ type: "run-stop", error: error.toJSON() });
