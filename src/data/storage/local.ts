@@ -153,6 +153,11 @@ class LocalStorage implements Storage {
       if (wanted === undefined) throw new SluiceError("NOT_FOUND", "", { file: source });
       // Already published, perhaps by a process that died before the name was on disk.
       if (wanted === standing) return await this.#directories.sync(dirname(target));
+      // At once, so that a kill leaves no temporary name beside the results of others.
+      const isNew = standing === undefined;
+      if (isNew && (await this.#create(target, () => linkedNew(source, target)))) {
+        return await this.#directories.sync(dirname(target));
+      }
       await this.#create(target, () => this.#linkOrCopy(source, temporary));
       await this.#rename(temporary, target);
     });
@@ -307,10 +312,26 @@ class LocalStorage implements Storage {
   }
 }
 
+/** Gives a file one more name; false if something has that name, or names cannot be linked. */
+async function linkedNew(source: string, target: string): Promise<boolean> {
+  try {
+    await link(source, target);
+    return true;
+  } catch (error) {
+    if (systemCode(error) === "EEXIST" || isLinkUnsupported(error)) return false;
+    throw error;
+  }
+}
+
 /** Names of temporary files begin like this. Lists leave them out. */
 const temporaryPrefix = ".tmp-";
 
 const temporaryName = /^\.tmp-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?<object>.+)$/;
+
+/** True for a path of a file that is being written, or was left by a killed process. */
+export function isTemporary(path: string): boolean {
+  return temporaryName.test(basename(path));
+}
 
 /** Characters of an object's name that are part of its temporary file's name. */
 const maxNameLength = 64;

@@ -1,5 +1,5 @@
 import { readFile, rm, rmdir, stat } from "node:fs/promises";
-import { basename, join, relative, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
@@ -14,7 +14,7 @@ import { runStorage } from "../directory/run-storage.ts";
 import { jobFromValue } from "../job/from-value.ts";
 import type { JobInput, JobSpec } from "../job/schema.ts";
 import { readPlan } from "../plan/plan.ts";
-import { stagingFolder } from "../programs/object-cache.ts";
+import { objectName } from "../programs/object-cache.ts";
 import {
   type CommandRow,
   commandLines,
@@ -272,8 +272,8 @@ async function readCommands(
       const place = absoluteLocation(workingDirectory, given);
       const objects: string[] = [];
       for await (const { path } of inputs.list(place)) {
-        const object = relative(place, path);
-        if (!path.endsWith("/") && !object.startsWith(stagingFolder)) objects.push(object);
+        const object = objectName(place, path);
+        if (object !== undefined) objects.push(object);
       }
       const commands = objects.sort().map((object, at) => ({
         command: { idx: String(firstIndex + at), env: { SLUICE_TASK_OBJECT: object } },
