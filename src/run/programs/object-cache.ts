@@ -3,7 +3,7 @@ import { join, relative } from "node:path";
 import { copyBytes } from "../../data/sources/local-copy.ts";
 import type { InputStores } from "../../data/sources/open.ts";
 import type { SourceFile } from "../../data/sources/source-store.ts";
-import { isTemporary } from "../../data/storage/local.ts";
+import { isTemporary } from "../../data/storage/temporary-names.ts";
 import { withFileLock } from "../../engines/models/file-lock.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
@@ -23,7 +23,7 @@ export const stagingFolder = ".sluice/";
 /**
  * The name of an object below a place.
  *
- * @returns undefined for the empty objects that stores keep for folders, and for what is about to be
+ * @returns undefined for the empty objects that stores keep for folders, and for what is being
  *   stored.
  */
 export function objectName(place: string, path: string): string | undefined {

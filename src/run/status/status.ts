@@ -490,7 +490,12 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
 }
 
 /** Tasks, of which every one is committed, without a seal or anybody at work. */
-function isUnsealed({ sealed, plan, committed, lives }: Pick<Seen, "sealed" | "plan" | "committed" | "lives">): boolean {
+function isUnsealed({
+  sealed,
+  plan,
+  committed,
+  lives,
+}: Pick<Seen, "sealed" | "plan" | "committed" | "lives">): boolean {
   const isDone = committed.size > 0 && committed.size === plan.tasks.count;
   return !sealed && isDone && !isAtWork(lives);
 }

@@ -6,10 +6,10 @@ import { sleep } from "../../../foundation/clock.ts";
 import { exitCodes } from "../../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
 import type { Logger } from "../../../foundation/logger.ts";
-import { isCancellation } from "../../../run/dispatch/backend.ts";
 import { leadingCoordinator } from "../../../run/coordinate/coordinator.ts";
 import { locateRun } from "../../../run/directory/locate.ts";
 import { runStorage } from "../../../run/directory/run-storage.ts";
+import { isCancellation } from "../../../run/dispatch/backend.ts";
 import type { Fleet, FleetBatch } from "../../../run/fleet/fleet.ts";
 import type { StatusReport } from "../../../run/status/status.ts";
 import { openProgress } from "../../../terminal/progress.ts";
@@ -128,7 +128,7 @@ async function resumeBatch(
   }
 }
 
-/** Keeps why nobody leads the run of a batch: the process that was started for that says it here. */
+/** Keeps why nobody leads the run of a batch: only the process that was to lead knows. */
 async function noteFailedStart(
   { fleet, dependencies }: FleetTarget,
   batch: FleetBatch,
