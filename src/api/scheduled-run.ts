@@ -21,6 +21,8 @@ export interface ScheduledRun {
   backend: string;
   /** Undefined if that works in the process of its caller only. */
   scheduled: ScheduledWork | undefined;
+  /** A scheduler starts its workers, and not a coordinator. */
+  isJoining: boolean;
   /** What the scheduler was given, read anew at each call. */
   submitted(): Promise<SubmittedRun>;
   /** Cancels the batches that the run has at a provider; returns how many. */
@@ -38,9 +40,10 @@ export async function openScheduled(
   const job = (await leadingCoordinator(storage))?.job ?? plan.job;
   const { backend } = job;
   const context = backendContext(surroundings, dependencies.logger);
-  const { scheduled } = openBackends(context).of(job);
+  const { scheduled, delegate } = openBackends(context).of(job);
   return {
     ...{ location, dependencies, backend, scheduled },
+    isJoining: scheduled !== undefined && delegate === undefined,
     submitted: async () => ({
       location: location.directory,
       job,

@@ -163,6 +163,8 @@ export interface ProgramTry {
 
 /** Where the programs of tasks find objects and leave logs and results. */
 export interface ProgramPlaces {
+  /** A text that no other run has, for names outside of the run. */
+  readonly run: string;
   /** @throws SluiceError `MOUNT_FAILED` if objects cannot be staged in; errors of the store. */
   begin(task: ProgramOfTask, signal: AbortSignal): Promise<ProgramTry>;
 }

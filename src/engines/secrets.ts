@@ -2,13 +2,18 @@ import { SluiceError, withTexts } from "../foundation/errors.ts";
 import { secretName, shownText } from "../foundation/shown-path.ts";
 import type { Environment } from "../foundation/subprocess.ts";
 
+/** Beginnings of services' keys and of JSON web tokens. */
+const secretStart =
+  /^(sk-|hf_|gh[opsur]_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|eyJ[\w-]+\.|-----BEGIN)/;
+
 /** Shorter values are not secrets, and would be found in the middle of words. */
 const minSecretCharacters = 8;
 
 function secretsOf(environment: Environment): [name: string, value: string][] {
   return Object.entries(environment).flatMap(([name, value]): [string, string][] => {
     const secret = value?.trim() ?? "";
-    return secretName.test(name) && secret.length >= minSecretCharacters ? [[name, secret]] : [];
+    const isSecret = secretName.test(name) || secretStart.test(secret);
+    return isSecret && secret.length >= minSecretCharacters ? [[name, secret]] : [];
   });
 }
 
@@ -40,10 +45,6 @@ export function withoutSecrets<Failure extends Error & Pick<SluiceError, "server
   if (error.server) error.server = withTexts(error.server, redact);
   return error;
 }
-
-/** Beginnings of services' keys and of JSON web tokens. */
-const secretStart =
-  /^(sk-|hf_|gh[opsur]_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|eyJ[\w-]+\.|-----BEGIN)/;
 
 /** True for a variable that looks like a secret, by its name or its value. */
 export function looksSecret(name: string, value: string): boolean {

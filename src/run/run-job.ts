@@ -235,6 +235,10 @@ export async function runAndSeal(
     const result = sealedResult(manifest, job, { ...facts, runTimeSec: seconds() }, false);
     if (job.report) await writeAxolotlReport(context, result.summary);
     return result;
+  } catch (error) {
+    // Readers would take this process for one that was stopped.
+    onEvent({ type: "run-stop", error: asSluiceError(error).toJSON() });
+    throw error;
   } finally {
     await events.close();
   }

@@ -213,6 +213,19 @@ describe("joiningBackend", () => {
     expect(works).toEqual([]);
   });
 
+  it("is complete where its workers commit the last tasks as they are ended", async () => {
+    const { call, clock, commit, scheduler, stop } = await running();
+    const { cancel } = scheduler.client;
+    scheduler.client.cancel = async (ids) => {
+      await commit(0, 1, 2, 3);
+      await cancel(ids);
+    };
+    const ended = call();
+    await clock.run(sleep(clock, 3000));
+    stop.abort(new SluiceError("RUN_CANCELED"));
+    expect((await clock.run(ended)).error).toBeUndefined();
+  });
+
   it("waits for a store that cannot be reached, and not for ever", async () => {
     let isBroken = false;
     const { call, clock, commit } = await running({}, () => isBroken);

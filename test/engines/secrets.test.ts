@@ -23,6 +23,14 @@ describe("secrets of an environment", () => {
     expect(redact("12345678 of abcdefghi")).toBe("[redacted] of abcdefghi");
   });
 
+  it("are taken out under any name, if what they hold looks like a key", () => {
+    const redact = redactor({ LOGIN: "sk-live-abcdef", WHO: "you and me" });
+    expect(redact("sk-live-abcdef of you and me")).toBe("[redacted] of you and me");
+    const refused = () =>
+      refuseSecrets(["--login=sk-live-abcdef"], "model.args", { LOGIN: "sk-live-abcdef" });
+    expect(refused).toThrow(/LOGIN \(field model\.args\)$/);
+  });
+
   it("in addresses are taken out too", () => {
     expect(redactor({})("at http://me:word@proxy:3128/")).toBe("at http://[redacted]@proxy:3128/");
   });

@@ -172,6 +172,23 @@ describe("a fleet on a cloud", () => {
     },
   );
 
+  it.each(cloudOrAll("code-engine"))(
+    "is canceled there where nobody drives it: its workers are not started again: %s",
+    async (cloud) => {
+      const { calls, create, lines, machines } = person(cloud);
+      await create("left", "--count", "6", "--max-scale", "2", ...shell("echo >> left; sleep 600"));
+      await until(() => lines("left").length === 2, "two programs");
+      const { runs } = await calls.get("left");
+      process.kill(Number(/by process (\d+)/.exec(runs[0]!.reason!)![1]), "SIGKILL");
+      await calls.fleet("cancel", "--name", "left");
+      await until(machines.isGone, "the machines to go");
+      expect(await calls.untilOver("left")).toMatchObject({
+        ...{ state: "canceled", tasks: { canceled: 6, total: 6 } },
+      });
+      expect(lines("left")).toHaveLength(2);
+    },
+  );
+
   it.each(cloudOrAll("sky"))(
     "goes on where a worker is lost in the middle, and where nobody drives it: %s",
     async (cloud) => {

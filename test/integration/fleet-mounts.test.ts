@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
@@ -121,11 +121,16 @@ describe("mounts of a fleet", () => {
     writeFileSync(join(folder, "in/a.txt"), "a");
     // As a killed process leaves it.
     writeFileSync(join(folder, "in/.sluice/left.txt"), "left");
+    const temporary = `.tmp-${randomUUID()}-b.txt`;
+    writeFileSync(join(folder, "in", temporary), "left");
     await calls.call(
       ...["fleet", "create", "--name", "piped", "--tasks-from", "in:", "--retries", "1", "--wait"],
       ...["--data-store", "in=in", "--data-store", "out=out", "--command", "sh", "--command", "-c"],
       ...["--mount-data-store", "/in=in:", "--mount-data-store", "/out=out:"],
-      ...["--arg", `echo b > ${place("in")}/b.txt; mkfifo ${place("out")}/pipe`],
+      ...[
+        "--arg",
+        `ls -A ${place("in")}; echo b > ${place("in")}/b.txt; mkfifo ${place("out")}/pipe`,
+      ],
     );
     const [task, ...others] = await calls.tasks("piped");
     expect(others).toEqual([]);
@@ -133,7 +138,10 @@ describe("mounts of a fleet", () => {
       state: "failed",
       cause: expect.stringMatching(/pipe .*\(pipe\)/),
     });
-    expect(filesBelow(join(folder, "in"))).toEqual({ "a.txt": "a", ".sluice/left.txt": "left" });
+    expect(await calls.fleet("logs", "--name", "piped")).toBe("a.txt\n");
+    expect(filesBelow(join(folder, "in"))).toEqual({
+      ...{ "a.txt": "a", ".sluice/left.txt": "left", [temporary]: "left" },
+    });
     expect(readdirSync(join(folder, "in/.sluice"))).toEqual(["left.txt"]);
     expect(readdirSync(join(folder, "out"))).toEqual([]);
   });

@@ -484,13 +484,14 @@ describe("sluice fleet", () => {
       ],
     );
     expect(await calls.fleet("logs", "--name", "keyed")).toBe(`[redacted]\n${secret.length}\n`);
-    // A value on the command line reaches the process in the background, and no file either.
+    // A value on the command line reaches the process in the background, and no file either,
+    // whatever the name of its variable.
     await calls.fleet(
-      ...["create", "--name", "given", "--tasks", "1", "--env", `HF_TOKEN=${secret}`],
-      ...["--command", "sh", "--command", "-c", "--arg", "printf %s $HF_TOKEN | wc -c"],
+      ...["create", "--name", "given", "--tasks", "1", "--env", `LOGIN=${secret}`],
+      ...["--command", "sh", "--command", "-c", "--arg", "echo $LOGIN; printf %s $LOGIN | wc -c"],
     );
     expect(await calls.untilOver("given")).toMatchObject({ state: "successful" });
-    expect(await calls.fleet("logs", "--name", "given")).toBe(`${secret.length}\n`);
+    expect(await calls.fleet("logs", "--name", "given")).toBe(`[redacted]\n${secret.length}\n`);
     const found = execFileSync("sh", ["-c", `grep -rl ${secret} . || true`], {
       cwd: folder,
     });

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
@@ -5,6 +6,9 @@ import { isRunning, killQuietly, pause, stillRunning } from "../chaos/sluice-pro
 import { FleetCalls } from "../fleet-calls.ts";
 import { type RayCluster, rayPython, until } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
+
+/** A secret that only the nodes have. */
+export const headToken = "hf_abcdefghijklmnop";
 
 /** A person with a folder that all nodes see, and a job file that names the cluster. */
 function person(address: string) {
@@ -144,6 +148,30 @@ export const fleetTests: Record<string, (cluster: RayCluster) => Promise<void>> 
       expect(stderr).toMatch(said);
     }
     expect(await me.calls.json("list")).toEqual([]);
+  },
+
+  async "has its secrets from the head, sends none there, and says which the head lacks"(cluster) {
+    const me = person(cluster.dashboard);
+    const print = (name: string) => shell(`echo $${name}; printf %s $${name} | wc -c`);
+    await me.create("keyed", "--count", "1", "--env", "HEAD_TOKEN", ...print("HEAD_TOKEN"));
+    expect(await me.calls.untilOver("keyed")).toMatchObject({ state: "successful" });
+    const said = `[redacted]\n${headToken.length}\n`;
+    expect(await me.calls.fleet("logs", "--name", "keyed")).toBe(said);
+    const own = "sk-0123456789abcdef";
+    await me.create("keyless", "--count", "1", "--env", `API_KEY=${own}`, ...print("API_KEY"));
+    expect(await me.calls.untilOver("keyless")).toMatchObject({
+      ...{ state: "failed", reason: expect.stringMatching(/^ENV_MISSING: .*API_KEY/) },
+      tasks: { pending: 1, total: 1 },
+    });
+    for (const secret of [own, headToken]) {
+      const found = execFileSync("sh", [
+        "-c",
+        `grep -rl ${secret} "$0" "$1" || true`,
+        me.folder,
+        cluster.directory,
+      ]);
+      expect(found.toString()).toBe("");
+    }
   },
 
   async "goes on where a worker is lost, its process, or a whole node"(cluster) {

@@ -15,8 +15,9 @@ import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ra
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 import { answeredIn, expectWhole } from "../scheduled-job.ts";
+import { interrupt, missingTerminals, startOnTerminal } from "../terminal-process.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
-import { fleetTests, longFleetTests } from "./ray-fleets.ts";
+import { fleetTests, headToken, longFleetTests } from "./ray-fleets.ts";
 import { writeSummaryJob } from "./recipe-runs.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
 import {
@@ -42,7 +43,7 @@ beforeAll(async () => {
   const two = { cpus: 11, gpus: 2, resources: { "accelerator_type:L40S": 1 } };
   cluster = await RayCluster.start(
     [{ cpus: 0 }, { ...two, labels: { zone: "a" } }, { ...two, labels: { zone: "b" } }],
-    { SLUICE_HOME: engineContext.homeDirectory },
+    { SLUICE_HOME: engineContext.homeDirectory, HEAD_TOKEN: headToken },
   );
 });
 afterAll(() => cluster?.stop());
@@ -346,7 +347,7 @@ describe("backend ray from outside of the cluster", () => {
 describe("a run from outside of the cluster, each of whose jobs ends in another way", () => {
   beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
 
-  const rows = { total: 250, answered: 250, failed: 0 };
+  const rows = { total: 400, answered: 400, failed: 0 };
   const folder = mkdtempSync(join(tmpdir(), "sluice-outside-"));
   let me: ReturnType<typeof outside>;
   beforeAll(() => {
@@ -398,6 +399,16 @@ describe("a run from outside of the cluster, each of whose jobs ends in another 
     const fourth = me.start("run", "job.yaml");
     await until(() => /submitted as ray/.test(fourth.stderr()) || fourth.hasEnded(), "the job");
     fourth.kill("SIGKILL");
+    if (missingTerminals === undefined) {
+      const person = startOnTerminal(["run", "job.yaml"], folder);
+      await until(() => /[1-9]\d*\/400/.test(person.said()), "the job again");
+      person.type(interrupt);
+      await until(() => person.said().includes("stop the workers at ray as well?"), "the question");
+      person.type("n\n");
+      expect(await person.ended).toMatchObject({
+        ...{ code: 130, said: expect.stringContaining("sluice attach out") },
+      });
+    }
     const detached = await me.call("run", "job.yaml", "--detach");
     expect(detached, detached.stderr).toMatchObject({ code: 0 });
     expect(detached.stderr).toContain("the job is there already, as ray sluice-");

@@ -1,5 +1,3 @@
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -8,8 +6,8 @@ import { callHere } from "../cli/call.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
 import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
-import { sluiceProgram } from "../sluice-program.ts";
 import { missingCluster, SlurmCluster, writeSlurmJob } from "../slurm-cluster.ts";
+import { interrupt, missingTerminals, startOnTerminal } from "../terminal-process.ts";
 
 let cluster: SlurmCluster;
 
@@ -194,24 +192,14 @@ describe("backend slurm", () => {
   });
 
   it("asks at Ctrl-C on a terminal whether the workers stop too", async ({ skip }) => {
-    const hasTerminals = spawnSync("script", ["--version"]).stdout?.includes("util-linux");
-    skip(!hasTerminals, "script of util-linux makes the terminal");
+    skip(missingTerminals !== undefined, missingTerminals);
     const { folder, call, submissions, expectWhole } = login(200);
-    const terminal = (...parameters: string[]) => {
-      const words = [process.execPath, sluiceProgram, ...parameters].map((word) => `'${word}'`);
-      const env = { ...process.env, ...cluster.environment, TERM: "xterm" };
-      const child = spawn("script", ["-qec", words.join(" "), "/dev/null"], { cwd: folder, env });
-      let said = "";
-      child.stdout.on("data", (chunk: Buffer) => {
-        said += chunk.toString();
-      });
-      const ended = once(child, "exit").then(([code]) => ({ code, said }));
-      return { ended, said: () => said, type: (text: string) => child.stdin.write(text) };
-    };
+    const terminal = (...parameters: string[]) =>
+      startOnTerminal(parameters, folder, { ...process.env, ...cluster.environment });
     // No: they go on without this process.
     const first = terminal("run", "job.yaml");
     await cluster.until(() => /[1-9]\d*\/200/.test(first.said()));
-    first.type("\u0003");
+    first.type(interrupt);
     await cluster.until(() => first.said().includes("stop the workers at slurm as well?"));
     first.type("n\n");
     const left = await first.ended;
@@ -220,9 +208,9 @@ describe("backend slurm", () => {
     // To attach, a second Ctrl-C says yes.
     const second = terminal("attach", "out");
     await cluster.until(() => /[1-9]\d*\/200/.test(second.said()));
-    second.type("\u0003");
+    second.type(interrupt);
     await cluster.until(() => second.said().includes("stop the run as well?"));
-    second.type("\u0003");
+    second.type(interrupt);
     const stopped = await second.ended;
     expect(stopped.said).toContain("stopped, all answers are kept");
     expect(cluster.command("squeue", "-h", "-j", submissions()[0].id)).toBe("");

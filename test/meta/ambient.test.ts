@@ -46,7 +46,7 @@ const exceptions: Record<string, { effects: string[]; reason: string }> = {
     effects: ["performance.now", "setTimeout"],
     reason: "it loads the program, clock included",
   },
-  "src/data/storage/local.ts": {
+  "src/data/storage/temporary-names.ts": {
     effects: ["node:crypto"],
     reason: "names of temporary files must differ between processes, and decide nothing",
   },

@@ -47,7 +47,7 @@ export function renderFleet(work: ShareWork): Rendered {
   );
   const file = "commands.jsonl";
   const profile = options.workerProfile ?? workerProfileFor(job.workers);
-  const { cpu, gigabytes } = bookingOf(job.workers, profile);
+  const { cpu, gigabytes, gpu } = bookingOf(job.workers, profile);
   const flags: [flag: string, value: string | number | undefined][] = [
     ["--name", fleetNameOf(location)],
     ["--image", options.image],
@@ -58,7 +58,7 @@ export function renderFleet(work: ShareWork): Rendered {
     ["--worker-profile", profile],
     ["--cpu", cpu],
     ["--memory", gigabytes && `${gigabytes}G`],
-    ["--gpu", job.workers.gpu],
+    ["--gpu", gpu],
     ["--max-scale", shares.length],
     ["--retrylimit", options.retries ?? defaultRetries],
     ["--maxexecutiontime", options.maxSeconds],
@@ -85,14 +85,17 @@ export function renderFleet(work: ShareWork): Rendered {
 
 /**
  * What a worker books of its machine. One with GPUs gets their share of all cores and memory: its
- * neighbours have none of the other GPUs to use the rest with.
+ * neighbours have none of the other GPUs to use the rest with. A number of GPUs of any kind is one
+ * of the machine's kind.
  */
 function bookingOf({ gpu, cpu, memory }: JobSpec["workers"], profile: string) {
   const gigabytes = memory === undefined ? undefined : gigabytesOf(memory);
   const machine = gpu === undefined ? undefined : profileOf(profile);
-  if (!machine?.gpus) return { cpu, gigabytes };
-  const part = Math.min(1, (gpuRequest(gpu!).count ?? 1) / machine.gpus);
+  if (!machine?.gpus) return { cpu, gigabytes, gpu };
+  const { kind = machine.kind, count } = gpuRequest(gpu!);
+  const part = Math.min(1, (count ?? 1) / machine.gpus);
   return {
+    gpu: count === undefined ? kind : `${kind}:${count}`,
     cpu: cpu ?? Math.max(1, Math.floor(machine.cores * part)),
     gigabytes: gigabytes ?? Math.max(1, Math.floor(machine.gigabytes * part)),
   };

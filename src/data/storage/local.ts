@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { readFile as readFileWithCallback, stat as statWithCallback } from "node:fs";
 import {
   copyFile,
@@ -10,7 +9,7 @@ import {
   stat,
   unlink,
 } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { SluiceError } from "../../foundation/errors.ts";
 import { LocalDirectories } from "./local-directories.ts";
@@ -23,6 +22,12 @@ import {
 } from "./local-errors.ts";
 import { LocalAppender, LocalReader, LocalWriter, writeFully } from "./local-files.ts";
 import type { Appender, Leftover, RandomReader, Storage, StoredFile, Writer } from "./storage.ts";
+import {
+  maxNameLength,
+  temporaryBeside,
+  temporaryName,
+  temporaryPrefix,
+} from "./temporary-names.ts";
 
 /** Files whose sizes are requested at once during a listing. */
 const listBatch = 256;
@@ -153,6 +158,11 @@ class LocalStorage implements Storage {
       if (wanted === undefined) throw new SluiceError("NOT_FOUND", "", { file: source });
       // Already published, perhaps by a process that died before the name was on disk.
       if (wanted === standing) return await this.#directories.sync(dirname(target));
+      // At once, so that a kill leaves no temporary name beside the results of others.
+      const isNew = standing === undefined;
+      if (isNew && (await this.#create(target, () => linkedNew(source, target)))) {
+        return await this.#directories.sync(dirname(target));
+      }
       await this.#create(target, () => this.#linkOrCopy(source, temporary));
       await this.#rename(temporary, target);
     });
@@ -307,20 +317,15 @@ class LocalStorage implements Storage {
   }
 }
 
-/** Names of temporary files begin like this. Lists leave them out. */
-const temporaryPrefix = ".tmp-";
-
-const temporaryName = /^\.tmp-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?<object>.+)$/;
-
-/** Characters of an object's name that are part of its temporary file's name. */
-const maxNameLength = 64;
-
-/**
- * A temporary name that no other process or call uses. Nothing depends on it, so it needs no seed.
- */
-function temporaryBeside(file: string): string {
-  const name = basename(file).slice(0, maxNameLength);
-  return join(dirname(file), `${temporaryPrefix}${randomUUID()}-${name}`);
+/** Gives a file one more name; false if something has that name, or names cannot be linked. */
+async function linkedNew(source: string, target: string): Promise<boolean> {
+  try {
+    await link(source, target);
+    return true;
+  } catch (error) {
+    if (systemCode(error) === "EEXIST" || isLinkUnsupported(error)) return false;
+    throw error;
+  }
 }
 
 /** The temporary files of objects whose path below `root` begins with `prefix`. */

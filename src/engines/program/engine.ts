@@ -1,4 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import { sortableId } from "../../foundation/ids.ts";
 import {
   type InferenceRequest,
   type InferenceResponse,
@@ -19,7 +20,8 @@ import { type ProgramTask, programTask } from "./task.ts";
 const stopGraceMs = 2000;
 
 /** Tries outside of a run leave nothing. */
-const nowhere: ProgramPlaces = {
+const nowhere = ({ clock, random }: EngineContext): ProgramPlaces => ({
+  run: sortableId(clock, random),
   begin: async () => ({
     worker: null,
     mounts: [],
@@ -27,7 +29,7 @@ const nowhere: ProgramPlaces = {
     succeed: async (result) => result,
     close: async () => {},
   }),
-};
+});
 
 /**
  * Opens an engine whose answer to a row is the end of a program: the row is a command, as in
@@ -37,7 +39,9 @@ export async function openProgram(
   options: ProgramModelOptions,
   context: EngineContext,
 ): Promise<Engine> {
-  return new ProgramEngine(options, context, await openStarter(options, context));
+  const places = context.programPlaces ?? nowhere(context);
+  const starter = await openStarter(options, context, places.run);
+  return new ProgramEngine(options, context, places, starter);
 }
 
 class ProgramEngine implements Engine {
@@ -55,12 +59,17 @@ class ProgramEngine implements Engine {
   readonly #waiting: (() => void)[] = [];
   #busy = 0;
 
-  constructor(options: ProgramModelOptions, context: EngineContext, starter: ProgramStarter) {
+  constructor(
+    options: ProgramModelOptions,
+    context: EngineContext,
+    places: ProgramPlaces,
+    starter: ProgramStarter,
+  ) {
     this.#starter = starter;
     this.choices = starter.choices;
     this.#options = options;
     this.#context = context;
-    this.#places = context.programPlaces ?? nowhere;
+    this.#places = places;
     this.#redact = redactor(context.environment);
     this.capacity = options.instances;
   }

@@ -23,17 +23,21 @@ export interface ProgramStarter {
   close(): Promise<void>;
 }
 
-/** @throws SluiceError `PROGRAM_MISSING` if nothing here runs the image. */
+/**
+ * @param run a text that no other run has: containers of one machine share their names.
+ * @throws SluiceError `PROGRAM_MISSING` if nothing here runs the image.
+ */
 export async function openStarter(
   options: ProgramModelOptions,
   context: EngineContext,
+  run: string,
 ): Promise<ProgramStarter> {
   const { image, mounts, instances } = options;
   const { environment, logger } = context;
   const isInside = image !== undefined && environment[insideImageVariable] === image;
   if (image !== undefined && !isInside) {
     const runtime = await findContainerRuntime(image, environment);
-    return containerStarter({ ...options, image }, context, runtime);
+    return containerStarter({ ...options, image }, context, runtime, run);
   }
   const directory = await directoryHere(options, context);
   if (mounts.length === 0) return plainStarter(options, context, { directory });
@@ -96,13 +100,14 @@ function containerStarter(
   options: ProgramModelOptions & { image: string },
   { clock, environment }: EngineContext,
   runtime: string,
+  run: string,
 ): ProgramStarter {
   const { image, variables } = options;
   const devices = assignedDevices(environment)?.replace(/^cuda:/, "");
   return {
     choices: { container: runtime },
     async start(task, mounts) {
-      const name = `sluice-${task.id.replaceAll(/[^\w.-]/g, "-")}`;
+      const name = `sluice-${run}-${task.row}`;
       const own = { ...taskVariables(task, options), ...mountVariables(mounts, true) };
       const call = { runtime, image, name, cmds: task.cmds, args: task.args, binds: mounts };
       const passed = [...variables, ...Object.keys(own)];

@@ -69,7 +69,7 @@ export function taskVariables(
   { row, index, id, environment }: ProgramTask,
   { name, array }: ProgramModelOptions,
 ): Record<string, string> {
-  const number = /^\d+$/.test(index) ? index : String(row);
+  const number = /^\d{1,15}$/.test(index) ? index : String(row);
   return {
     SLUICE_TASK_INDEX: index,
     SLUICE_TASK_ID: id,

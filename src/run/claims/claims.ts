@@ -21,7 +21,7 @@ interface Claim extends IndexRange {
 }
 
 /** A joining worker, as others see it. */
-interface OwnerRecord extends ProcessIdentity {
+export interface OwnerRecord extends ProcessIdentity {
   beat: number;
   /** True once it processes no more tasks. */
   hasEnded: boolean;

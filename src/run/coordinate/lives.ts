@@ -1,7 +1,14 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { limits } from "../../foundation/limits.ts";
-import { coordinatorPaths, coordinatorPrefix, workerPrefix } from "../directory/layout.ts";
+import type { OwnerRecord } from "../claims/claims.ts";
+import {
+  claimOwnersPrefix,
+  coordinatorPaths,
+  coordinatorPrefix,
+  type RunGeneration,
+  workerPrefix,
+} from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import type { WorkerRecord } from "../worker/run-worker.ts";
 import { type CoordinatorRecord, leadingCoordinator } from "./coordinator.ts";
@@ -104,6 +111,29 @@ export async function someoneLeft(
   }
   return await menderLeft(storage, processes);
 }
+
+/**
+ * True while a joining worker has not left the run, on any host. The last one seals a run whose
+ * tasks are all done, so such a run may still get its seal.
+ */
+export async function hasJoiner(
+  storage: Storage,
+  of: RunGeneration,
+  options: LookOptions,
+): Promise<boolean> {
+  const joiners: Observed[] = [];
+  for await (const { path } of storage.list(claimOwnersPrefix(of))) {
+    const owner = await readJson<OwnerRecord>(storage, path);
+    if (!owner) continue;
+    const look = async () => (await readJson<OwnerRecord>(storage, path)) ?? gone;
+    const { hasEnded, beat } = owner;
+    joiners.push({ identity: owner, id: path, hasEnded, beat, look });
+  }
+  return (await livingProcesses(joiners, options)).size > 0;
+}
+
+/** A seal removes what joining workers said. */
+const gone = { hasEnded: true, beat: undefined };
 
 function observedWorker(storage: Storage, worker: WorkerRecord): Observed {
   const path = `${workerPrefix}${worker.worker}.json`;

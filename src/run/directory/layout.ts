@@ -166,9 +166,14 @@ export function taskOfClaim(path: string, of: RunGeneration): number | undefined
   return match ? Number(match[1]) : undefined;
 }
 
+/** Folder of the heartbeats of joining workers. */
+export function claimOwnersPrefix(of: RunGeneration): string {
+  return `${claimsPrefix(of)}owners/`;
+}
+
 /** The heartbeat of a joining worker. */
 export function claimOwnerPath(owner: string, of: RunGeneration): string {
-  return `${claimsPrefix(of)}owners/${owner}.json`;
+  return `${claimOwnersPrefix(of)}${owner}.json`;
 }
 
 /** Files of one attempt. */

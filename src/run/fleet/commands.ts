@@ -150,7 +150,8 @@ export function rangeOf(indexes: Iterable<string>): TaskRange {
   let min = Number.POSITIVE_INFINITY;
   let max = 0;
   for (const index of indexes) {
-    const number = /^\d+$/.test(index) ? Number(index) : count;
+    // A longer one is a name: no number of JSON is as exact.
+    const number = /^\d{1,15}$/.test(index) ? Number(index) : count;
     count++;
     min = Math.min(min, number);
     max = Math.max(max, number);

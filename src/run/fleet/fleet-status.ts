@@ -1,9 +1,10 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { resultCodeOf } from "../../engines/program-failure.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import type { LookOptions } from "../coordinate/lives.ts";
-import { rowLogsPrefix } from "../directory/layout.ts";
+import { rowLogsPrefix, stagedPath, stagedPrefix } from "../directory/layout.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import type { StateWord } from "../status/state-words.ts";
 import {
@@ -82,17 +83,22 @@ export async function readFleet(
     ageSeconds: Math.max(0, (options.clock.now() - Date.parse(record.createdAt)) / 1000),
     tasks: { failed: 0, canceled: 0, successful: 0, running: 0, pending: 0, total: 0 },
   };
+  let unplanned: FleetBatch | undefined;
   for (const batch of batches) {
     const run = runStorage(options.openStorage(runOfBatch(fleet, batch)));
     const report = await readRun(run, options);
+    if (report && record.mounts.length > 0) await noteStaged(report, run);
     if (report) runs.push({ batch, report, run });
     // Its planner is at work, or died.
-    else status.tasks.pending += batch.tasks;
+    else {
+      status.tasks.pending += batch.tasks;
+      unplanned ??= batch;
+    }
     status.tasks.total += batch.tasks;
   }
   for (const { report, run } of runs) await countRun(report, run, status.tasks);
   status.runs = runs.map(({ report }) => report.run);
-  Object.assign(status, verdictOf(status));
+  Object.assign(status, verdictOf(status, unplanned));
   const workers = workersOf(
     record.name,
     runs.map(({ report }) => report),
@@ -127,6 +133,23 @@ async function readRun(
   }
 }
 
+/**
+ * Counts tasks whose results in mounts count, though their worker was ended before their commit:
+ * their programs do not run again.
+ */
+async function noteStaged({ run: status, tasks }: StatusReport, run: Storage): Promise<void> {
+  const { state, openTasks, generation } = status;
+  if ((state !== "canceled" && state !== "failed") || openTasks === "") return;
+  const staged = new Set<string>();
+  for await (const { path } of run.list(stagedPrefix)) staged.add(path);
+  for (const task of indexesIn(openTasks)) {
+    if (!staged.has(stagedPath(task, { generation }))) continue;
+    status.tasks[state]--;
+    status.tasks.successful++;
+    if (tasks[task]) Object.assign(tasks[task], { state: "successful", failed: 0 });
+  }
+}
+
 /** A task is one row: it is successful if it is committed and its row did not fail. */
 async function countRun(
   report: StatusReport,
@@ -147,15 +170,33 @@ async function countRun(
 /** A state of any run that needs attention counts for the fleet. */
 const states: readonly StateWord[] = ["running", "pending", "failed", "canceled", "successful"];
 
-function verdictOf({ runs, tasks }: FleetStatus): Pick<FleetStatus, "state" | "reason"> {
+function verdictOf(
+  { runs, tasks }: FleetStatus,
+  unplanned: FleetBatch | undefined,
+): Pick<FleetStatus, "state" | "reason"> {
+  const isRunning = runs.some((run) => run.state === "running");
+  if (unplanned && !isRunning) {
+    return { state: "pending", reason: `batch ${unplanned.number} is not planned` };
+  }
   if (runs.length === 0) return { state: "pending", reason: null };
-  const state = states.find((word) => runs.some((run) => run.state === word))!;
-  if (state === "failed" && runs.every(({ sealedAt }) => sealedAt !== null)) {
+  const state = states.find((word) => runs.some((run) => stateOfRun(run) === word))!;
+  if (state === "failed" && runs.every((run) => run.sealedAt !== null || isDone(run))) {
     return { state, reason: `${tasks.failed} of ${tasks.total} tasks failed` };
   }
-  const { reason } = runs.find((run) => run.state === state)!;
+  const { reason } = runs.find((run) => stateOfRun(run) === state)!;
   return { state, reason: state === "successful" ? null : reason };
 }
+
+/**
+ * A run whose tasks have all ended is as they are, though whoever was to seal it was stopped or
+ * died: no program will run again.
+ */
+function stateOfRun(run: RunStatus): StateWord {
+  if (run.sealedAt !== null || run.state === "running" || !isDone(run)) return run.state;
+  return run.rows.failed > 0 ? "failed" : "successful";
+}
+
+const isDone = ({ tasks }: RunStatus) => tasks.total > 0 && tasks.successful === tasks.total;
 
 function workersOf(fleet: string, reports: readonly StatusReport[]): FleetWorker[] {
   const workers = reports.flatMap(({ run, workers }) =>

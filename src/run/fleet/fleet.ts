@@ -1,5 +1,5 @@
 import { readFile, rm, rmdir, stat } from "node:fs/promises";
-import { basename, relative, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
@@ -14,7 +14,7 @@ import { runStorage } from "../directory/run-storage.ts";
 import { jobFromValue } from "../job/from-value.ts";
 import type { JobInput, JobSpec } from "../job/schema.ts";
 import { readPlan } from "../plan/plan.ts";
-import { stagingFolder } from "../programs/object-cache.ts";
+import { objectName } from "../programs/object-cache.ts";
 import {
   type CommandRow,
   commandLines,
@@ -100,6 +100,9 @@ export function runOfBatch({ location }: Pick<Fleet, "location">, { number }: Fl
   return `${location}/runs/${numbered(number)}`;
 }
 
+/** What a fleet has in its place. */
+const fleetFolders = ["batches/", "commands/", "runs/"] as const;
+
 const numbered = (number: number) => String(number).padStart(6, "0");
 const batchPath = (number: number) => `batches/${numbered(number)}.json`;
 const recordPath = (name: string) => `${recordPrefix}${name}.json`;
@@ -144,6 +147,7 @@ export async function createFleet(
   let batch: WrittenBatch | undefined;
   let isOurs = false;
   try {
+    await assertUnused(fleet, places);
     batch = await writeBatch(fleet, { ...commands, env }, new Set(), dependencies);
     const job = jobOfFleet(request, fleet, batch, booked);
     ({ won: isOurs } = await createOnce(places, recordPath(name), record, (it) => it.id));
@@ -158,6 +162,20 @@ export async function createFleet(
     else if (batch) await fleet.storage.remove(batch.record.commands).catch(() => {});
     await removeEmptyFolders(fleet, places);
     throw byFlags(error);
+  }
+}
+
+/** The place of a fleet holds nothing else: it goes with the fleet. */
+async function assertUnused({ record, location, storage }: Fleet, places: Storage): Promise<void> {
+  for await (const { path } of storage.list("")) {
+    // Of a call for the same name, or of a process that outlived a fleet.
+    if (/^(commands\/\w+\.jsonl$|runs\/\d{6}\/_sluice\/)/.test(path)) continue;
+    // A fleet of that name is refused in its own words.
+    if (await places.stat(recordPath(record.name))) return;
+    throw new SluiceError("OUTPUT_OCCUPIED", `it holds ${path}`, {
+      file: location,
+      hint: "take another --name, or another place of fleets: --fleets",
+    });
   }
 }
 
@@ -254,8 +272,8 @@ async function readCommands(
       const place = absoluteLocation(workingDirectory, given);
       const objects: string[] = [];
       for await (const { path } of inputs.list(place)) {
-        const object = relative(place, path);
-        if (!path.endsWith("/") && !object.startsWith(stagingFolder)) objects.push(object);
+        const object = objectName(place, path);
+        if (object !== undefined) objects.push(object);
       }
       const commands = objects.sort().map((object, at) => ({
         command: { idx: String(firstIndex + at), env: { SLUICE_TASK_OBJECT: object } },
@@ -415,15 +433,17 @@ async function removeEmptyFolders({ location }: Fleet, places: Storage): Promise
   for (const folder of [...made, places.location]) await rmdir(folder).catch(() => {});
 }
 
-/** Removes everything of a fleet. The caller has seen that nobody works on it. */
+/** Removes everything of a fleet, and nothing else. The caller has seen that nobody works on it. */
 export async function deleteFleet({ record, storage }: Fleet, places: Storage): Promise<void> {
-  const paths: string[] = [];
-  for await (const { path } of storage.list("")) paths.push(path);
-  await removeAll(storage, paths);
-  if (schemeOf(storage.location) === undefined) {
+  const isLocal = schemeOf(storage.location) === undefined;
+  for (const folder of fleetFolders) {
+    const paths: string[] = [];
+    for await (const { path } of storage.list(folder)) paths.push(path);
+    await removeAll(storage, paths);
     // A storage knows no folders.
-    await rm(storage.location, { recursive: true, force: true });
+    if (isLocal) await rm(join(storage.location, folder), { recursive: true, force: true });
   }
+  if (isLocal) await rmdir(storage.location).catch(() => {});
   // Last: until then, the same command removes the rest.
   await places.remove(recordPath(record.name));
 }

@@ -84,7 +84,8 @@ export async function followTasks(run: BackendRun, placement: Placement): Promis
     const isStopped = run.signal.aborted ? !isTheirs : error.code === "RUN_CANCELED";
     if (isStopped) await placement.stop(hasLeft).catch(() => {});
     await look().catch(() => {});
-    return await follower.end(open, error);
+    // The stop came when nothing was left to stop: the run is to be sealed.
+    return await follower.end(open, isStopped && open.length === 0 ? undefined : error);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { looksSecret } from "../../engines/secrets.ts";
 import type { codeEngineOptions } from "./code-engine-schema.ts";
 import { gpuRequest } from "./gpu-request.ts";
 import type { kubernetesOptions } from "./kubernetes-schema.ts";
@@ -10,7 +11,7 @@ type Problem = [key: string, message: string];
 interface PlacedJob {
   backend: string;
   workers: { min?: number | undefined; max?: number | undefined; gpu?: string | undefined };
-  ray?: object | undefined;
+  ray?: { runtimeEnv?: Readonly<Record<string, unknown>> | undefined } | undefined;
   slurm?: object | undefined;
   kubernetes?: z.output<typeof kubernetesOptions> | undefined;
   sky?: z.output<typeof skyOptions> | undefined;
@@ -50,8 +51,25 @@ export function backendProblems(job: PlacedJob): Problem[] {
   if (backend === "code-engine" && job.codeEngine === undefined) {
     problems.push(["codeEngine", "is missing: image, stateStore and subnetPool"]);
   }
-  problems.push(...variableProblems(job));
+  problems.push(...variableProblems(job), ...secretProblems(job));
   return problems;
+}
+
+/** Secrets that plans, schedulers, and lists of processes would hold as they are. */
+function secretProblems({ ray, kubernetes, sky, codeEngine }: PlacedJob): Problem[] {
+  const places: [key: string, texts: unknown, cure: string][] = [
+    ["ray.runtimeEnv.env_vars", ray?.runtimeEnv?.env_vars, "the job's env passes it to workers"],
+    ["kubernetes.env", kubernetes?.env, "refer to a Secret: { secret: …, key: … }"],
+    ["sky.envs", sky?.envs, "SkyPilot passes it: sky.secrets: [NAME]"],
+    ["codeEngine.envs", codeEngine?.envs, "a secret of the project has it: envFrom: [SECRET]"],
+  ];
+  return places.flatMap(([key, texts, cure]) =>
+    Object.entries(texts ?? {}).flatMap(([name, text]): Problem[] => {
+      if (typeof text !== "string" || !looksSecret(name, text)) return [];
+      const message = `looks like a secret, and is kept and shown; ${cure.replace("NAME", name)}`;
+      return [[`${key}.${name}`, message]];
+    }),
+  );
 }
 
 /** Variables of the caller that workers far away would lack: no process passes them on. */

@@ -3,6 +3,7 @@ import { join, relative } from "node:path";
 import { copyBytes } from "../../data/sources/local-copy.ts";
 import type { InputStores } from "../../data/sources/open.ts";
 import type { SourceFile } from "../../data/sources/source-store.ts";
+import { isTemporary } from "../../data/storage/temporary-names.ts";
 import { withFileLock } from "../../engines/models/file-lock.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
@@ -18,6 +19,18 @@ const maxIdleMs = 24 * 3_600_000;
 
 /** What results are stored under until it is decided that they count. */
 export const stagingFolder = ".sluice/";
+
+/**
+ * The name of an object below a place.
+ *
+ * @returns undefined for the empty objects that stores keep for folders, and for what is being
+ *   stored.
+ */
+export function objectName(place: string, path: string): string | undefined {
+  const name = relative(place, path);
+  const isStored = !name.startsWith(stagingFolder) && !isTemporary(path);
+  return isStored && !path.endsWith("/") ? name : undefined;
+}
 
 /** An object on this machine. */
 export interface CachedObject {
@@ -93,10 +106,7 @@ export class ObjectCache {
     const files: SourceFile[] = [];
     try {
       for await (const file of inputs.list(this.#location)) {
-        const name = relative(this.#location, file.path);
-        // Stores keep empty objects for their folders.
-        const isFolder = file.path.endsWith("/");
-        if (!isFolder && !name.startsWith(stagingFolder)) files.push(file);
+        if (objectName(this.#location, file.path) !== undefined) files.push(file);
       }
     } catch (error) {
       // A place for results begins empty.

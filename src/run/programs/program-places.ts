@@ -6,7 +6,7 @@ import { schemeOf } from "../../data/storage/open.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import type { ProgramOfTask, ProgramPlaces, ProgramTry } from "../../engines/engine.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
-import { sha256Stream } from "../../foundation/hashing.ts";
+import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { type JsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { lazily } from "../../foundation/lazily.ts";
@@ -105,7 +105,8 @@ export function openProgramPlaces(options: ProgramPlacesOptions): ProgramPlaces 
       },
     };
   };
-  return { begin };
+  const run = sha256Hex(`${storage.location} ${plan.runId}`).slice(0, 12);
+  return { run, begin };
 }
 
 /**

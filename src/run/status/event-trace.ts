@@ -49,19 +49,23 @@ export class EventTrace {
     this.#storage = storage;
   }
 
-  /** The events of coordinator `number` (0 = there is none), and of joining workers of `plan`. */
+  /**
+   * The events of coordinator `number`, and of joining workers of `plan`. If there is none yet, the
+   * number is 0: those of processes that could not lead.
+   */
   async read(plan: Pick<Plan, "runId" | "generation">, number: number): Promise<RunTrace> {
-    if (number !== this.#number) {
+    if (this.#coordinator === undefined || number !== this.#number) {
       this.#number = number;
-      this.#coordinator = number === 0 ? undefined : new WriterReader(this.#storage, number);
+      this.#coordinator = new WriterReader(this.#storage, number);
     }
-    await this.#coordinator?.read();
+    await this.#coordinator.read();
     await this.#findJoined();
     for (const reader of this.#joined.values()) await reader.read();
     const ofPlan = ({ run }: WriterReader) =>
       run?.runId === plan.runId && run.generation === plan.generation;
+    const { run, trace } = this.#coordinator;
     return {
-      coordinator: this.#coordinator?.trace,
+      coordinator: number === 0 && run === undefined ? undefined : trace,
       joined: [...this.#joined.values()].filter(ofPlan).map(({ trace }) => trace),
     };
   }

@@ -7,7 +7,13 @@ import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "..
 import { type EarlierCost, earlierCost } from "../bill/budget.ts";
 import { type Budget, pricesOf, type Spending, tokensOf, usdOf } from "../bill/costs.ts";
 import { journaledAnswers, journaledAttempts } from "../bill/journaled.ts";
-import { isAtWork, type LookOptions, lookAtLives, type RunLives } from "../coordinate/lives.ts";
+import {
+  hasJoiner,
+  isAtWork,
+  type LookOptions,
+  lookAtLives,
+  type RunLives,
+} from "../coordinate/lives.ts";
 import { cancelPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -137,6 +143,8 @@ interface Seen {
   sealed: Manifest | undefined;
   lives: RunLives;
   committed: ReadonlySet<number>;
+  /** Every task is done, and a worker has not left that seals the run then. */
+  isSealing: boolean;
   /** Latest attempt at each task without a commit. */
   attempts: ReadonlyMap<number, string>;
   /** Their events, from coordinator and joining workers. */
@@ -176,7 +184,9 @@ export class StatusReader {
 
   /** @throws SluiceError `NOT_A_RUN`, `RUN_DAMAGED`. */
   async read(options: { tasks?: boolean } = {}): Promise<StatusReport> {
-    const seen = await this.#look();
+    let seen = await this.#look();
+    // Its last worker may have sealed it, and left, between two of these looks.
+    if (isUnsealed(seen) && !seen.isSealing) seen = await this.#look();
     const { plan, sealed, committed } = seen;
     if (this.#generation !== plan.generation) this.#forget(plan.generation);
     // A seal already holds the sums.
@@ -203,12 +213,10 @@ export class StatusReader {
     const attempts = sealed ? new Map() : await latestAttempts(this.#storage, plan, committed);
     const number = lives.coordinator?.record.number ?? 0;
     const trace = sealed ? undefined : await this.#trace.read(plan, number);
+    const found = { plan, manifest, sealed, lives, committed };
     return {
-      plan,
-      manifest,
-      sealed,
-      lives,
-      committed,
+      ...found,
+      isSealing: isUnsealed(found) && (await hasJoiner(this.#storage, plan, this.#options)),
       ...toldBy(trace, lives),
       attempts,
       journaled: await this.#journaled.count(plan, attempts.keys()),
@@ -455,8 +463,8 @@ interface Verdict {
 }
 
 async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Promise<Verdict> {
-  const { plan, sealed, lives, atWork } = seen;
-  const { coordinator, workers } = lives;
+  const { plan, sealed, lives, atWork, isSealing } = seen;
+  const { coordinator } = lives;
   if (sealed) {
     const isWithin = areFailuresAllowed(
       jobOf(plan, lives),
@@ -474,6 +482,27 @@ async function verdictOf(storage: Storage, seen: Seen, failedRows: number): Prom
     const noun = atWork.length === 1 ? "worker" : "workers";
     return { state: "running", reason: `by ${atWork.length} ${noun}` };
   }
+  if (isSealing) return { state: "running", reason: "every task is done, and its seal is due" };
+  const left = await verdictOfLeft(storage, seen, failedRows);
+  if (!isUnsealed(seen)) return left;
+  const reason = [left.reason, "every task is done, and only the seal is missing"];
+  return { ...left, reason: reason.filter(Boolean).join("; ") };
+}
+
+/** Tasks, of which every one is committed, without a seal or anybody at work. */
+function isUnsealed({
+  sealed,
+  plan,
+  committed,
+  lives,
+}: Pick<Seen, "sealed" | "plan" | "committed" | "lives">): boolean {
+  const isDone = committed.size > 0 && committed.size === plan.tasks.count;
+  return !sealed && isDone && !isAtWork(lives);
+}
+
+/** Why nobody works on a run without a seal. */
+async function verdictOfLeft(storage: Storage, seen: Seen, failedRows: number): Promise<Verdict> {
+  const { coordinator, workers } = seen.lives;
   if (coordinator) {
     const wasCanceled = (await lastCancel(storage)) > coordinator.record.id;
     if (wasCanceled) return { state: "canceled", reason: "by sluice cancel" };

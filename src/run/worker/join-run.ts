@@ -94,15 +94,20 @@ export async function joinRun(
     onEvent({ type: "run-start", runId, output: location.directory, ...own.counts, generation });
     if (own.committed.size < plan.tasks.count) await options.check?.(plan.job);
     await claims.begin();
-    budget?.start();
-    const end = await dispatch(serving, { storage, plan, own, claims }, budget, {
-      ...options,
-      onEvent,
-      signal: AbortSignal.any(signals),
-    }).finally(() => claims.end());
-    if (end.error) throw end.error;
-    const sealed = await sealIfComplete(serving, onEvent);
-    return !sealed || areFailuresAllowed(plan.job, plan, sealed.rows.failed);
+    try {
+      budget?.start();
+      const end = await dispatch(serving, { storage, plan, own, claims }, budget, {
+        ...options,
+        onEvent,
+        signal: AbortSignal.any(signals),
+      });
+      if (end.error) throw end.error;
+      const sealed = await sealIfComplete(serving, onEvent);
+      return !sealed || areFailuresAllowed(plan.job, plan, sealed.rows.failed);
+    } finally {
+      // Until here, readers see that somebody is left who seals a complete run.
+      await claims.end();
+    }
   } catch (error) {
     onEvent({ type: "run-stop", error: asSluiceError(error).toJSON() });
     throw error;

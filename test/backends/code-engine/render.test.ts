@@ -75,12 +75,16 @@ describe("renderFleet", () => {
       const codeEngine = { ...given.codeEngine!, ...more };
       const { command } = render({ workers: { max: 2, ...workers }, codeEngine });
       const of = (flag: string) => command[command.indexOf(flag) + 1];
-      return [of("--worker-profile"), of("--cpu"), of("--memory")];
+      return [of("--worker-profile"), of("--cpu"), of("--memory"), of("--gpu")];
     };
-    expect(booked({ gpu: "l40s" })).toEqual(["gx3-24x120x1l40s", "24", "120G"]);
-    expect(booked({ gpu: "h100:2", cpu: 4 })).toEqual(["gx3d-160x1792x8h100", "4", "448G"]);
+    expect(booked({ gpu: "l40s" })).toEqual(["gx3-24x120x1l40s", "24", "120G", "l40s"]);
+    expect(booked({ gpu: "h100:2", cpu: 4 })).toEqual([
+      ...["gx3d-160x1792x8h100", "4", "448G", "h100:2"],
+    ]);
     const workerProfile = "gx3-64x320x4l4";
-    expect(booked({ gpu: "l4" }, { workerProfile })).toEqual([workerProfile, "16", "80G"]);
+    expect(booked({ gpu: "l4" }, { workerProfile })).toEqual([workerProfile, "16", "80G", "l4"]);
+    // Code Engine takes no number without a kind.
+    expect(booked({ gpu: "1" })).toEqual(["gx2-8x64x1v100", "8", "64G", "v100:1"]);
   });
 
   it("refuses a job without what a fleet needs", () => {
@@ -91,6 +95,10 @@ describe("renderFleet", () => {
     ]);
     expect(problems({ backend: "local", codeEngine: given.codeEngine })).toEqual(["codeEngine"]);
     expect(problems({ workers: {} })).toEqual(["workers.max"]);
+    // It would be on a command line, which all users of the machine see.
+    expect(problems({ codeEngine: { ...given.codeEngine, envs: { A: "sk-abc" } } })).toEqual([
+      "codeEngine.envs.A",
+    ]);
   });
 });
 

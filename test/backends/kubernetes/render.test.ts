@@ -94,5 +94,8 @@ describe("renderIndexedJob", () => {
       "kubernetes.volumes.1.path",
     ]);
     expect(problems({ trust: "data" })).toEqual(["kubernetes"]);
+    // A manifest is kept in the cluster and in the run directory.
+    const env = { A: "b", B_TOKEN: "b", C_TOKEN: { secret: "s", key: "k" } };
+    expect(problems({ kubernetes: { image: "i", env } })).toEqual(["kubernetes.env.B_TOKEN"]);
   });
 });

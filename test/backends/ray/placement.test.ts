@@ -153,5 +153,9 @@ describe("keys of backend ray", () => {
       "ray.runtimeEnv: trust: data executes nothing, and this starts programs",
     ]);
     expect(refusal({ ray: { adress: "x" } })![0]).toContain("adress");
+    expect(refusal({ ray: { runtimeEnv: { env_vars: { A: "b", HF_TOKEN: "hf_abc" } } } })).toEqual([
+      "ray.runtimeEnv.env_vars.HF_TOKEN: looks like a secret, and is kept and shown; " +
+        "the job's env passes it to workers",
+    ]);
   });
 });

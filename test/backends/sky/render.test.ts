@@ -143,6 +143,7 @@ run: |
     expect(problems({ trust: "data", sky: {} })).toEqual(["sky"]);
     // A machine that Sluice is sent to starts that.
     expect(problems({ sky: { command: ["sluice"] } })).toEqual(["sky.command"]);
+    expect(problems({ sky: { envs: { HF_TOKEN: "hf_abc" } } })).toEqual(["sky.envs.HF_TOKEN"]);
   });
 });
 

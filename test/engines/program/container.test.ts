@@ -6,6 +6,7 @@ import { programDescription } from "../../../src/engines/program/description.ts"
 import { openProgram } from "../../../src/engines/program/engine.ts";
 import { programModel } from "../../../src/engines/program/options.ts";
 import { greedyParameters } from "../../../src/foundation/inference.ts";
+import type { JsonObject } from "../../../src/foundation/json.ts";
 import { stillRunning } from "../../chaos/sluice-process.ts";
 import { engineContext, rejectionOf } from "../engine-context.ts";
 
@@ -39,9 +40,17 @@ function withPodman(options: object) {
   return {
     folder,
     calls: () => readFileSync(join(folder, "calls"), "utf8").trim().split("\n"),
-    open: () => openProgram(model, engineContext({ environment })),
+    open: (run = "run") => {
+      const programPlaces = { run, begin: async () => nothingKept };
+      return openProgram(model, engineContext({ environment, programPlaces }));
+    },
   };
 }
+
+const nothingKept = {
+  ...{ worker: null, mounts: [], log: async () => {}, close: async () => {} },
+  succeed: async (result: JsonObject) => result,
+};
 
 const request = (cmds: string[], args: string[] = []) => ({
   row: { cmds, args, id: "task-1" },
@@ -58,12 +67,25 @@ describe("a fleet with an image", () => {
     const { answers } = await engine.infer(request(["true"], ["an argument"]), never);
     expect(answers[0]!.value).toMatchObject({ exitCode: 0 });
     const [, removed, run = ""] = calls();
-    expect(removed).toBe("rm --force sluice-task-1");
-    expect(run).toMatch(/^run --rm --init --name sluice-task-1 --env OWN --env SLUICE_TASK_INDEX /);
+    expect(removed).toBe("rm --force sluice-run-0");
+    expect(run).toMatch(/^run --rm --init --name sluice-run-0 --env OWN --env SLUICE_TASK_INDEX /);
     expect(run).toMatch(/ --entrypoint true example\/tool:1 an argument$/);
     // Neither values nor other variables are on the command line.
     expect(run).not.toMatch(/mine|OTHER/);
     await engine.close();
+  });
+
+  it("leaves the containers of other runs alone, whose rows have the same ids", async () => {
+    const { open, calls } = withPodman({});
+    for (const run of ["one", "other"]) {
+      const engine = await open(run);
+      await engine.infer(request(["true"]), never);
+      await engine.close();
+    }
+    const removed = calls().filter((call) => call.startsWith("rm "));
+    expect(new Set(removed)).toEqual(
+      new Set(["rm --force sluice-one-0", "rm --force sluice-other-0"]),
+    );
   });
 
   it("removes the container of a program that takes too long", async () => {
@@ -73,7 +95,7 @@ describe("a fleet with an image", () => {
     const text = "trap '' TERM; sleep 600; sleep 600";
     const late = await rejectionOf(engine.infer(request(["sh", "-c", text]), never));
     expect(late).toMatchObject({ code: "PROGRAM_TIMED_OUT" });
-    expect(calls().at(-1)).toBe("rm --force sluice-task-1");
+    expect(calls().at(-1)).toBe("rm --force sluice-run-0");
     const pid = Number(readFileSync(join(folder, "pid"), "utf8"));
     expect(await stillRunning([pid], 5000)).toEqual([]);
     await engine.close();

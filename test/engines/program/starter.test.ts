@@ -24,6 +24,7 @@ async function starterOf(model: object, variables: Record<string, string> = {}) 
       environment: { PATH: "/nowhere", ...variables },
       logger: { log: (_level, line) => void said.push(line) },
     }),
+    "run",
   );
   onTestFinished(() => starter.close());
   const run = async (text: string, mounts: { path: string; place: string }[] = []) => {

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { addToFleet, createFleet, fleetsAt, openFleet } from "../../../src/run/fleet/fleet.ts";
@@ -82,6 +82,14 @@ describe("a fleet", () => {
       [2, 1],
     ]);
     expect((await openFleet(root, { name: "f" }, dependencies)).batches).toEqual(batches);
+  });
+
+  it("takes an index that no number can hold for a name", async () => {
+    const folder = scratchFolder();
+    const { create, planned } = fleetsIn(folder);
+    writeFileSync(join(folder, "tasks.jsonl"), '{"idx": 7}\n{"idx": "99999999999999999999"}\n');
+    await create({ name: "f", tasksFromLocalFile: "tasks.jsonl", command: "ls" });
+    expect(planned).toMatchObject([{ model: { array: { count: 2, min: 1, max: 7 } } }]);
   });
 
   it("gets each index once, though two calls add tasks at the same moment", async () => {

@@ -45,6 +45,16 @@ it("begins anew with another coordinator, and does without a stream", async () =
   expect(await tasks(0)).toBeUndefined();
 });
 
+it("knows why processes could not lead, as long as none has led", async () => {
+  const storage = memoryStorage();
+  const stop = line({ type: "run-stop", error: { code: "ENV_MISSING" } });
+  await storage.replace(eventLogPath(0), Buffer.from(begin() + stop));
+  const trace = new EventTrace(storage);
+  expect((await trace.read(plan, 0)).coordinator?.stopped).toEqual({ code: "ENV_MISSING" });
+  const { coordinator, joined } = await trace.read(plan, 1);
+  expect([coordinator?.stopped, joined]).toEqual([undefined, []]);
+});
+
 it("follows the joining workers of one run and retry, and what each said last", async () => {
   const storage = memoryStorage();
   const worker = line({ type: "worker-start", worker: "w1" });

@@ -1,12 +1,16 @@
 import { appendFileSync, mkdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { localStorage as openStorage } from "../../../src/data/storage/local.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import { noUsage } from "../../../src/foundation/inference.ts";
+import { claimOwnerPath } from "../../../src/run/directory/layout.ts";
 import { openOrPlan } from "../../../src/run/plan/open-run.ts";
+import { runJob } from "../../../src/run/run-job.ts";
 import type { RunEvent } from "../../../src/run/status/events.ts";
 import { StatusReader } from "../../../src/run/status/status.ts";
+import { nothingPrepared } from "../dispatching.ts";
 import {
   carriedOut,
   filesOf,
@@ -207,6 +211,52 @@ describe("StatusReader", () => {
     expect((await readerOf(run).read()).run).toMatchObject({
       state: "failed",
       reason: "TOO_MANY_FAILED_ROWS: 4 failed, 3 allowed",
+    });
+  });
+
+  it("tells a run whose tasks are all done, and who is left to seal it", async () => {
+    const run = await sealed({ maxFailedRows: 4 });
+    for (const path of filesOf(run)) {
+      if (/^(_SUCCESS|_manifest|_sluice\/(seals|manifests))/.test(path)) {
+        rmSync(join(run.location.directory, path));
+      } else if (path.endsWith(".heartbeat")) putText(run, path, '{"beat":7,"ended":false}\n');
+    }
+    const left = (await readerOf(run, [1]).read()).run;
+    expect(left).toMatchObject({ state: "failed", tasks: { successful: 5, total: 5 } });
+    expect(left.reason).toBe("its process died; every task is done, and only the seal is missing");
+    // The last joining worker has no worker process any more.
+    const path = claimOwnerPath("w", JSON.parse(textOf(run, "_sluice/plan.json")));
+    folderFor(run, dirname(path));
+    const joiner = { ...processesOf(2).self(), beat: 3, hasEnded: false };
+    putText(run, path, JSON.stringify(joiner));
+    const sealing = (await readerOf(run, [1]).read()).run;
+    expect(sealing).toMatchObject({
+      state: "running",
+      reason: "every task is done, and its seal is due",
+    });
+    expect((await readerOf(run, [1, 2]).read()).run).toMatchObject({ state: "failed" });
+    putText(run, path, JSON.stringify({ ...joiner, hasEnded: true }));
+    expect((await readerOf(run, [1]).read()).run).toMatchObject({ state: "failed" });
+  });
+
+  it("tells an error that its process met itself", async () => {
+    const run = preparedRun(scratchFolder());
+    const failing = {
+      ...{
+        name: "local",
+        check: async () => {},
+        workersFor: async () => ({ workers: 1, notices: [] }),
+      },
+      async prepare() {
+        throw new SluiceError("STORE_FULL", "no room for a model");
+      },
+      run: () => Promise.reject(new Error("unreachable")),
+    };
+    const call = { overwrite: false, fork: false, ...nothingPrepared, onEvent() {} };
+    const ended = runJob(run.job, run.dependencies, { backendOf: () => failing, ...call });
+    await expect(ended).rejects.toMatchObject({ code: "STORE_FULL" });
+    expect((await readerOf(run).read()).run).toMatchObject({
+      ...{ state: "failed", reason: expect.stringMatching(/^STORE_FULL: .*no room for a model/) },
     });
   });
 

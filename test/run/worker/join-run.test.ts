@@ -1,17 +1,20 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { runCommandLine } from "../../../src/cli/program.ts";
+import { localStorage } from "../../../src/data/storage/local.ts";
 import { channelPair } from "../../../src/foundation/channel.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { noUsage } from "../../../src/foundation/inference.ts";
+import { claimPrefix } from "../../../src/run/directory/layout.ts";
 import { locateRun } from "../../../src/run/directory/locate.ts";
+import { readJson } from "../../../src/run/directory/records.ts";
 import type { JobSpec } from "../../../src/run/job/schema.ts";
 import { joinRun, type StartJoinedWorker } from "../../../src/run/worker/join-run.ts";
 import type { FromWorker, ToWorker } from "../../../src/run/worker/protocol.ts";
 import { openProgress } from "../../../src/terminal/progress.ts";
 import { stubIo } from "../../cli/io-stub.ts";
-import { errorOf } from "../run-fixture.ts";
+import { changedStorage, errorOf } from "../run-fixture.ts";
 import { carriedOut, dependenciesOf, preparedRun, scratchFolder } from "../whole-run.ts";
 
 /** A run that is planned and not begun: five tasks, of which tasks 0, 1, 2 and 4 have a bad row. */
@@ -30,12 +33,13 @@ function work(
   location: ReturnType<typeof locateRun>,
   tasks: string | { share: string },
   startWorker?: StartJoinedWorker,
+  openStorage = localStorage,
 ) {
   // Much time passes between any two looks at the clock.
   let ms = 0;
   const clock = { ...systemClock, monotonic: () => (ms += 60_000) };
   const { io, written } = stubIo({ clock });
-  const dependencies = dependenciesOf({ clock });
+  const dependencies = dependenciesOf({ clock, openStorage });
   const { onEvent, logger } = openProgress({}, io);
   const { signal } = new AbortController();
   const engineContext = {
@@ -116,6 +120,23 @@ describe("a worker of fixed tasks", () => {
     const progress = { ...counts, failed: 1, waiting: 0, inFlight: 1 };
     far.send({ type: "task-progress", task: 4, ...progress });
     expect((await error).code).toBe("TOO_MANY_FAILED_ROWS");
+  });
+
+  it("does not say that it has ended before it has sealed the run", async () => {
+    const location = await planned(9);
+    const seen: unknown[] = [];
+    const looking = (place: string) =>
+      changedStorage(localStorage(place), (inner) => ({
+        async createIfAbsent(path, data) {
+          const isSeal = path.startsWith("_sluice/seals/");
+          for await (const { path: claim } of inner.list(isSeal ? claimPrefix : "nowhere/")) {
+            if (claim.includes("/owners/")) seen.push(await readJson(inner, claim));
+          }
+          return await inner.createIfAbsent(path, data);
+        },
+      }));
+    expect(await work(location, "0-4", undefined, looking).ended).toBe(true);
+    expect(seen).toMatchObject([{ hasEnded: false }]);
   });
 
   it("says how many rows it has, also of a shorter last task and of done ones", async () => {

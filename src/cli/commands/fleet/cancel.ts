@@ -38,21 +38,27 @@ async function cancel(flags: CancelFlags, io: CliIo): Promise<void> {
     import("../../../run/fleet/fleet-status.ts"),
   ]);
   const { status } = await readFleet(fleet, dependencies);
-  const open = status.runs.filter(({ sealedAt }) => sealedAt === null);
+  const runs = new Map(status.runs.map((run) => [run.location, run]));
+  const places = fleet.batches.map((batch) => runOfBatch(fleet, batch));
+  // One that is not planned yet will be.
+  const open = places.filter((place) => (runs.get(place)?.sealedAt ?? null) === null);
   if (open.length === 0) {
     throw new SluiceError("USAGE", `fleet ${fleet.record.name} has ended (${status.state})`, {
       hint: "only a fleet with open tasks can be canceled",
     });
   }
   const { clock, random, openStorage } = dependencies;
-  const places = fleet.batches.map((batch) => runOfBatch(fleet, batch));
-  for (const place of places.filter((each) => open.some(({ location }) => location === each))) {
+  for (const place of open) {
     const graceMs = flags.hard ? 0 : softGraceMs;
     // Also where nobody is at work: a batch that waits for its turn must not begin.
     await requestCancel(runStorage(openStorage(place)), sortableId(clock, random), graceMs);
-    if (!flags.hard) continue;
-    const scheduled = await openScheduled(locateRun(place), dependencies, io);
-    tellOthers(await cancelAll(scheduled, { waitMs, graceMs }), scheduled.backend, io);
+    if (!runs.has(place)) continue;
+    const opened = await openScheduled(locateRun(place), dependencies, io);
+    // A coordinator lets programs come to their end. Without one, workers that leave are started
+    // again, and those that wait may still begin.
+    if (!flags.hard && !opened.isJoining) continue;
+    const waitFor = flags.hard ? waitMs : 0;
+    tellOthers(await cancelAll(opened, { waitMs: waitFor, graceMs }), opened.backend, io);
   }
   await write(io, `Canceling fleet '${fleet.record.name}'...\nOK\n`);
 }

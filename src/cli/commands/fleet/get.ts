@@ -30,13 +30,14 @@ type Facts = [title: string, value: string | number][];
 
 function detailLines({ record, batches }: Fleet, status: FleetStatus, io: CliIo): string[] {
   const { tasks, runs } = status;
-  const failure = status.state === "failed" || status.state === "canceled";
-  const isOpen = failure && runs.some(({ sealedAt }) => sealedAt === null);
+  const { state, reason } = status;
+  const hasEnded = state !== "running" && state !== "pending";
+  const isOpen = hasEnded && runs.some(({ sealedAt }) => sealedAt === null);
   const general: Facts = [
     ["Name", record.name],
     ["ID", record.id],
-    ["Status", status.state],
-    ...(failure && status.reason !== null ? ([["Reason", status.reason]] as Facts) : []),
+    ["Status", state],
+    ...(state !== "running" && reason !== null ? ([["Reason", reason]] as Facts) : []),
     ...(isOpen ? ([["Next", `sluice fleet resume --name ${record.name}`]] as Facts) : []),
     ["Created", age(status.ageSeconds)],
     ["Location", status.location],

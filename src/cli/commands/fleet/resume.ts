@@ -1,16 +1,20 @@
 import { type Command, Option } from "commander";
 import { backendContext } from "../../../api/backend-context.ts";
+import type { OpenBackend } from "../../../backends/context.ts";
 import { openBackends } from "../../../backends/registry.ts";
 import { sleep } from "../../../foundation/clock.ts";
 import { exitCodes } from "../../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
+import type { Logger } from "../../../foundation/logger.ts";
+import { leadingCoordinator } from "../../../run/coordinate/coordinator.ts";
 import { locateRun } from "../../../run/directory/locate.ts";
 import { runStorage } from "../../../run/directory/run-storage.ts";
+import { isCancellation } from "../../../run/dispatch/backend.ts";
 import type { Fleet, FleetBatch } from "../../../run/fleet/fleet.ts";
 import type { StatusReport } from "../../../run/status/status.ts";
 import { openProgress } from "../../../terminal/progress.ts";
 import type { CliIo } from "../../io.ts";
-import { startOptions } from "../../run-call.ts";
+import { interruptionOf, startOptions } from "../../run-call.ts";
 import { withOwnStores } from "../../run-target.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { untilSignal } from "../../until-signal.ts";
@@ -52,7 +56,10 @@ export async function resumeFleet(flags: ResumeFlags, io: CliIo): Promise<void> 
     for (const earlier of batches.filter(({ number }) => number < batch.number)) {
       await untilIdle(target, earlier, io, maxStartMs);
     }
-    code = (await resumeBatch(target, batch, flags, io)) || code;
+    const end = await resumeBatch(target, batch, flags, io);
+    code = end.code || code;
+    // Whoever stops one batch wants no other to begin.
+    if (end.isStopped) break;
   }
   io.setExitCode(code);
 }
@@ -86,24 +93,81 @@ async function untilIdle(
   }
 }
 
+interface BatchEnd {
+  code: number;
+  /** Somebody stopped it, or this process. */
+  isStopped: boolean;
+}
+
 async function resumeBatch(
   target: FleetTarget,
   batch: FleetBatch,
   flags: ResumeFlags,
   io: CliIo,
-): Promise<number> {
+): Promise<BatchEnd> {
   for (;;) {
     const run = (await untilIdle(target, batch, io))?.run;
-    if (run !== undefined && run.sealedAt !== null)
-      return run.state === "successful" ? exitCodes.ok : exitCodes.failedRows;
-    if (run?.state === "canceled" && flags.only !== undefined) return exitCodes.resumable;
+    if (run === undefined) throw neverPlanned(target.fleet, batch);
+    if (run.sealedAt !== null) {
+      const code = run.state === "successful" ? exitCodes.ok : exitCodes.failedRows;
+      return { code, isStopped: false };
+    }
+    if (run.state === "canceled" && flags.only !== undefined) {
+      return { code: exitCodes.resumable, isStopped: true };
+    }
     try {
       return await resumeOnce(target.fleet, batch, flags, io);
-    } catch (error) {
+    } catch (thrown) {
+      const error = asSluiceError(thrown);
       // Another process was faster.
-      if (asSluiceError(error).code !== "COORDINATOR_LIVES") throw error;
+      if (error.code === "COORDINATOR_LIVES") continue;
+      const isLeft = error.code === "RUN_DETACHED";
+      if (flags.only !== undefined && !isLeft) await noteFailedStart(target, batch, error);
+      throw thrown;
     }
   }
+}
+
+/** Keeps why nobody leads the run of a batch: only the process that was to lead knows. */
+async function noteFailedStart(
+  { fleet, dependencies }: FleetTarget,
+  batch: FleetBatch,
+  error: SluiceError,
+): Promise<void> {
+  const [{ runOfBatch }, { readPlan }, { EventStream }] = await Promise.all([
+    import("../../../run/fleet/fleet.ts"),
+    import("../../../run/plan/plan.ts"),
+    import("../../../run/status/event-stream.ts"),
+  ]);
+  const { clock, logger, openStorage } = dependencies;
+  const storage = runStorage(openStorage(runOfBatch(fleet, batch)));
+  const look = Promise.all([leadingCoordinator(storage), readPlan(storage)]);
+  const [leader, plan] = await look.catch(() => []);
+  // A coordinator keeps its own events.
+  if (leader || !plan) return;
+  const { runId, generation, tasks, rows } = plan;
+  // The first coordinator has number 1.
+  const events = await EventStream.open({ storage, clock, logger, writer: 0, onEvent() {} });
+  const counts = { tasks: tasks.count, rows, resumedTasks: 0, resumedRows: 0 };
+  events.add({ type: "run-start", runId, generation, output: storage.location, ...counts });
+  events.add({ type: "run-stop", error: error.toJSON() });
+  await events.close();
+}
+
+/**
+ * What a signal does to a batch whose workers a scheduler started. The process in the background
+ * only follows them: the end of its login, or of its machine, must not end them.
+ */
+function interruption(backend: OpenBackend, isInBackground: boolean, logger: Logger) {
+  const asked = interruptionOf(backend, logger);
+  return isInBackground ? { ...asked, interrupt: asked.leave } : asked;
+}
+
+/** The call that gave the batch was interrupted. */
+function neverPlanned({ record: { name } }: Fleet, { number }: FleetBatch): SluiceError {
+  return new SluiceError("NOT_A_RUN", `batch ${number} of fleet ${name} is not planned`, {
+    hint: `if no other call is planning it: sluice fleet delete --name ${name}, and create it again`,
+  });
 }
 
 async function resumeOnce(
@@ -111,7 +175,7 @@ async function resumeOnce(
   batch: FleetBatch,
   flags: ResumeFlags,
   io: CliIo,
-): Promise<number> {
+): Promise<BatchEnd> {
   const [{ runOfBatch }, { startRun }, { openTarget }] = await Promise.all([
     import("../../../run/fleet/fleet.ts"),
     import("../../../api/start-run.ts"),
@@ -121,24 +185,37 @@ async function resumeOnce(
   const backends = openBackends(backendContext(io, progress.logger));
   const place = runOfBatch(fleet, batch);
   try {
-    const { dependencies } = await withOwnStores(await openTarget(place, io, progress.logger), io);
+    const target = await openTarget(place, io, progress.logger);
+    const { dependencies, storage, plan } = await withOwnStores(target, io);
     const location = locateRun(place);
-    const { result, exitCode } = await untilSignal(io, progress.logger, (signal, listen) =>
-      startRun(
-        { kind: "resume", location, change: async (job) => job },
-        {
-          ...startOptions(
-            { backendOf: backends.of, dependencies, signal, install: true },
-            progress,
-            listen,
-          ),
-          // Its first process obeys a request that came before it was ready.
-          ...(flags.only !== undefined && { cancelsBefore: 0 }),
-        },
-      ),
+    const backend = backends.of((await leadingCoordinator(storage))?.job ?? plan.job);
+    const isFirst = flags.only !== undefined;
+    const { result, exitCode } = await untilSignal(
+      io,
+      progress.logger,
+      (signal, listen) => {
+        if (backend.delegate) listen();
+        return startRun(
+          { kind: "resume", location, change: async (job) => job },
+          {
+            ...startOptions(
+              { backendOf: backends.of, dependencies, signal, install: true },
+              progress,
+              listen,
+            ),
+            // Its first process obeys a request that came before it was ready.
+            ...(isFirst && { cancelsBefore: 0 }),
+          },
+        );
+      },
+      backend.scheduled && interruption(backend, isFirst, progress.logger),
     );
-    if (result.error) progress.logger.log("error", result.error.message);
-    return exitCode ?? result.exitCode;
+    const { error } = result;
+    const isLeft = error?.code === "RUN_DETACHED";
+    if (error) progress.logger.log(isLeft ? "info" : "error", error.message);
+    const isCanceled = error !== undefined && isCancellation(error);
+    const isStopped = exitCode !== undefined || isLeft || isCanceled;
+    return { code: exitCode ?? result.exitCode, isStopped };
   } finally {
     progress.close();
     backends.close();
