@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { randomInteger, seededRandom } from "../../src/foundation/random.ts";
 import {
   edgesOf,
@@ -17,7 +18,7 @@ const unitTest = /^test\/(?!meta|simulation|integration|peers).*\.test\.ts$/;
 export interface DrawnMutation extends Omit<Mutation, "text"> {
   start: number;
   end: number;
-  /** Tests that import the file, or a file that does; `tests` are all that load it. */
+  /** Tests that import the file, or one that does, and those of its folder; `tests`: all. */
   nearest: readonly string[];
 }
 
@@ -63,7 +64,10 @@ export function drawnMutations(seed: number, count: number): DrawnMutation[] {
     if (drawn.has(path)) continue;
     const tests = testsOf(path, importers);
     if (tests.length === 0) continue;
-    const nearest = tests.filter(({ steps }) => steps <= tests[0]!.steps + 1);
+    const folder = `${dirname(path).replace("src", "test")}/`;
+    const isNear = ({ test, steps }: (typeof tests)[number]) =>
+      steps <= tests[0]!.steps + 1 || test.startsWith(folder);
+    const nearest = tests.filter(isNear);
     const { start, end, replacement } = site;
     const was = file.text.slice(start, end).replaceAll(/\s+/g, " ");
     drawn.set(path, {

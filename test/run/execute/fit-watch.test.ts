@@ -3,7 +3,7 @@ import { SluiceError } from "../../../src/foundation/errors.ts";
 import { FitWatch } from "../../../src/run/execute/fit-watch.ts";
 
 const lacking = (): never => {
-  throw new SluiceError("VARIABLE_MISSING", "text", { name: "prompt", field: "text" });
+  throw new SluiceError("VARIABLE_MISSING", "text", { field: "text" });
 };
 const row = { value: { title: "a" }, file: "/in.jsonl", line: 3 };
 
