@@ -10,6 +10,7 @@ import {
   claimPath,
   claimsPrefix,
   type RunGeneration,
+  sealPath,
   taskOfClaim,
 } from "../directory/layout.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
@@ -82,12 +83,18 @@ export class Claims {
     this.#scheduleBeat();
   }
 
-  /** Says that this worker processes no more tasks: others need not wait for what it left. */
+  /**
+   * Says that this worker processes no more tasks: others need not wait for what it left. A sealed
+   * run has no claims, and nobody who waits.
+   */
   async end(): Promise<void> {
+    const { storage, of, owner } = this.#options;
     this.#cancelTimer();
     this.#hasEnded = true;
     await this.#beating;
-    await this.#writeOwner().catch(() => {});
+    const isSealed = storage.stat(sealPath(of)).catch(() => undefined);
+    const last = (await isSealed) ? storage.remove(claimOwnerPath(owner, of)) : this.#writeOwner();
+    await last.catch(() => {});
   }
 
   /** Reads the claims that are new since the last call. */

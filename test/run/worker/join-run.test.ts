@@ -137,6 +137,8 @@ describe("a worker of fixed tasks", () => {
       }));
     expect(await work(location, "0-4", undefined, looking).ended).toBe(true);
     expect(seen).toMatchObject([{ hasEnded: false }]);
+    const claims = localStorage(location.directory).list(claimPrefix);
+    expect(await Array.fromAsync(claims)).toEqual([]);
   });
 
   it("says how many rows it has, also of a shorter last task and of done ones", async () => {
