@@ -23,7 +23,7 @@ const missing = await whyOpenvinoIsMissing();
 const ask = chatsWithTools(openvinoModel.parse({ engine: "openvino", name: "model" }));
 const environment = { SLUICE_HOME: engineContext.homeDirectory };
 const question = { role: "user" as const, content: "How is the weather in Bern?" };
-/** Batch files go the way that they go with llama, whose test is in `llama-tools-served.test.ts`. */
+/** Batch files go the way that they go with llama: see `llama-tools-served.test.ts`. */
 const inLong = process.env.TEST_SLUICE_CALLS === undefined ? undefined : it;
 
 describe("openvino with a template that has tools", () => {

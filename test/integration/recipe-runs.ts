@@ -34,7 +34,7 @@ const recipesOf = <T>(path: string): T[] =>
 
 export const recipes = recipesOf<Recipe>(join(root, "examples/recipes/recipes.jsonl"));
 
-/** Writes the example's job with one of its three prompts, which the embedded model answers soon. */
+/** Writes the example's job with one of its three prompts, which a model answers soon. */
 export function writeSummaryJob(folder: string): string {
   const job = parse(readFileSync(jobFile, "utf8"));
   const file = join(folder, "summary.json");
