@@ -220,7 +220,7 @@ describe("advice is carried out and helps", () => {
     const plan = await me.look("plan", ...run.slice(1), ...slow);
     advised(plan.stdout + plan.stderr, "… of … tasks done: sluice run continues it", "run");
     const following = startSluice(["results", "out", "--follow"], me.folder);
-    while (!following.stderr().includes("goes on") && !following.hasEnded()) await pause(20);
+    while (!following.stderr().includes("continues it") && !following.hasEnded()) await pause(20);
     following.kill("SIGTERM");
     advised((await following.ended).stderr, "…: sluice resume continues it\n", "resume");
     const seal = await me.plain("seal", "out");
