@@ -2,7 +2,6 @@ import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import { type Block, blocksOf, documents } from "../meta/markdown.ts";
@@ -154,8 +153,8 @@ const typesConfig = {
     types: ["node"],
     typeRoots: [join(root, "node_modules/@types")],
     paths: {
-      sluice: [fileURLToPath(sluiceModule)],
-      "sluice/testing": [fileURLToPath(testingModule)],
+      sluice: [join(root, "src/index.ts")],
+      "sluice/testing": [join(root, "src/testing/index.ts")],
     },
     noUnusedLocals: false,
     noUnusedParameters: false,
