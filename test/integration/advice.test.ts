@@ -23,6 +23,8 @@ const elsewhere: Record<string, string> = {
     "test/integration/provider-batches.test.ts does both",
   "look at the batch at the provider; sluice retry sends the request in another one":
     "test/integration/provider-batches.test.ts has such requests",
+  "if no other call is planning it: sluice fleet delete --name …, and create it again":
+    "test/integration/fleet-states.test.ts does both",
   "give --worker-name, as sluice fleet worker list shows it":
     "test/integration/fleet.test.ts deletes a worker by its name there",
   "sluice doctor shows this machine; --cpu, --memory and --gpu book a part of it":

@@ -90,6 +90,7 @@ describe("a fleet that was interrupted", () => {
     const resumed = await calls.call("fleet", "resume", "--name", "f", "--quiet");
     expect(resumed.code).toBe(64);
     expect(resumed.stderr).toContain("batch 2 of fleet f is not planned");
+    expect(resumed.stderr).toContain("sluice fleet delete --name f, and create it again");
     // Its process, if there will be one, must not begin.
     for (const flags of [[], ["--hard"]]) {
       expect(await calls.fleet("cancel", "--name", "f", ...flags)).toContain("OK");
@@ -97,6 +98,8 @@ describe("a fleet that was interrupted", () => {
     expect(readdirSync(join(folder, "fleets/f/runs/000002/_sluice/cancel"))).toHaveLength(2);
     await calls.fleet("delete", "--name", "f");
     expect(existsSync(join(folder, "fleets/f"))).toBe(false);
+    await calls.fleet("create", "--name", "f", "--count", "1", "--wait", ...shell("true"));
+    expect(await calls.get("f")).toMatchObject({ state: "successful", tasks: { total: 1 } });
   });
 });
 

@@ -227,7 +227,7 @@ describe("the counts of a run", () => {
       expect(ends).toEqual({ stop: needed.length - cut, length: cut });
       const advice = /sluice (retry .*finish_reason=length.*)/;
       const told = [stderr, (await runSluice(["status", "out"], folder)).stdout];
-      const commands = told.map((text) => advice.exec(text)?.[1]?.split(/\s+(?=asks)/)[0]);
+      const commands = told.map((text) => advice.exec(text)?.[1]?.split(/\s+(?=processes)/)[0]);
       expect(commands.map((command) => command !== undefined)).toEqual([cut > 0, cut > 0]);
       parameters = commands[1]?.split(" ") ?? [];
     }
