@@ -38,10 +38,10 @@ export function processesOf(pid: number, dead: ReadonlySet<number> = new Set()):
   };
 }
 
-/** A folder of its own for one test. */
+/** A folder of its own for one test. Processes that end late may still write into it. */
 export function scratchFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-run-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
 }
 
