@@ -11,6 +11,7 @@ import {
   clouds,
   skipWithoutClouds,
 } from "../cloud-client.ts";
+import { backendConformance } from "../conformance/backend-conformance.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
@@ -61,7 +62,7 @@ ${keysOf(cloud, command)}
   const stored = join(server.directory, bucket, name);
   return {
     ...machines,
-    ...{ folder, out, call, status, environment },
+    ...{ folder, out, stored, call, status, environment },
     /** For what starts nothing, in this process. */
     callHere: (...parameters: string[]) => callHere(parameters, folder, environment),
     start: (...parameters: string[]) => startSluice(parameters, folder, environment),
@@ -79,6 +80,16 @@ const summaryOf = ({ stdout }: { stdout: string }) =>
 const until = async (holds: () => boolean | Promise<boolean>) => {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 500));
 };
+
+for (const cloud of clouds) {
+  backendConformance(cloud, {
+    beforeEach: skipWithoutClouds,
+    person(rows) {
+      const { folder, out, stored, environment } = person(cloud, rows);
+      return { folder, out, stored, environment };
+    },
+  });
+}
 
 describe.each(clouds)("backend %s, by a stand-in of its client", (cloud) => {
   beforeEach(skipWithoutClouds);
@@ -171,33 +182,6 @@ describe("a backend of a cloud", () => {
       const rows = { total: 120, answered: 120, failed: 0 };
       expect(summaryOf(attached)).toMatchObject({ status: "SUCCESS", rows });
       await expectWhole();
-    },
-  );
-
-  it.each(cloudOrAll("sky"))(
-    "is canceled with notice to its workers, and starts only what is missing: %s",
-    async (cloud) => {
-      const me = person(cloud, 300);
-      const running = me.start("run", "job.yaml");
-      await until(async () => (await me.answered()) >= 10);
-      const canceled = await me.call("cancel", me.out);
-      expect(canceled, canceled.stderr).toMatchObject({ code: 0 });
-      const ended = await running.ended;
-      expect(ended).toMatchObject({ code: 75 });
-      const before = summaryOf(ended);
-      expect(before).toMatchObject({ status: "CANCELED", sealed: false });
-      const told = await me.status();
-      expect(told).toMatchObject({ state: "canceled" });
-      expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
-      // They left by themselves: neither ended without notice, nor started again.
-      await until(me.isGone);
-      expect(me.lastCodes()).toEqual([75, 75]);
-      const again = await me.call("run", "job.yaml", "--set", "model.latencyMs=10");
-      expect(again, again.stderr).toMatchObject({ code: 0 });
-      expect(summaryOf(again).rows.resumed).toBe(before.rows.answered);
-      expect(me.records()).toHaveLength(4);
-      expect(me.manifest().rows).toMatchObject({ total: 300, answered: 300 });
-      await me.expectWhole();
     },
   );
 

@@ -1,7 +1,16 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import {
+  afterAll,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+  type TestContext,
+} from "vitest";
 import { status } from "../../src/api/inspect.ts";
 import {
   killQuietly,
@@ -10,6 +19,7 @@ import {
   startSluice,
   stillRunning,
 } from "../chaos/sluice-process.ts";
+import { backendConformance } from "../conformance/backend-conformance.ts";
 import { freePort } from "../free-ports.ts";
 import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
@@ -132,8 +142,25 @@ function perNode(workers: readonly ListedWorker[]): number[] {
   return [...counts.values()].sort((a, b) => b - a);
 }
 
+const skipWithoutCluster = (context: TestContext) =>
+  context.skip(missingCluster !== undefined, missingCluster);
+
+for (const [name, addressOf] of [
+  ["ray", () => cluster.address],
+  ["ray, from outside of the cluster", () => cluster.dashboard],
+] as const) {
+  backendConformance(name, {
+    beforeEach: skipWithoutCluster,
+    person(rows) {
+      const folder = scratchFolder();
+      writeRayJob(folder, rows, addressOf(), 2);
+      return { folder, out: "out", stored: join(folder, "out"), environment: {} };
+    },
+  });
+}
+
 describe("backend ray", () => {
-  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+  beforeEach(skipWithoutCluster);
 
   it("carries out a recipe in an object store, on the nodes with a label", async ({ skip }) => {
     const { missing = missingS3Server } = await findLlamaFiles();
@@ -255,7 +282,7 @@ function outside(rows: number, workers = 1, folder = scratchFolder()) {
 }
 
 describe("backend ray from outside of the cluster", () => {
-  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+  beforeEach(skipWithoutCluster);
 
   it("ends like a local run, with the counts of status and manifest", async () => {
     const me = outside(40, 2);
@@ -345,7 +372,7 @@ describe("backend ray from outside of the cluster", () => {
 });
 
 describe("a run from outside of the cluster, each of whose jobs ends in another way", () => {
-  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+  beforeEach(skipWithoutCluster);
 
   const rows = { total: 400, answered: 400, failed: 0 };
   const folder = mkdtempSync(join(tmpdir(), "sluice-outside-"));
@@ -431,7 +458,7 @@ describe("a run from outside of the cluster, each of whose jobs ends in another 
 });
 
 describe("batches of a server, on the cluster", () => {
-  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+  beforeEach(skipWithoutCluster);
 
   /** A folder for servers, one after another, whose model answers slowly on one worker. */
   function batchFolder(cpu = 1, address = cluster.address) {
@@ -563,7 +590,7 @@ describe("batches of a server, on the cluster", () => {
 });
 
 describe("a fleet on Ray", () => {
-  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+  beforeEach(skipWithoutCluster);
   beforeAll(async () => {
     if (missingCluster !== undefined) return;
     await until(async () => (await cluster.booked()).length === 0, "the actors of others to leave");

@@ -1,11 +1,12 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, type TestContext } from "vitest";
+import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { callHere } from "../cli/call.ts";
+import { backendConformance } from "../conformance/backend-conformance.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
-import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
+import { expectWhole, submissionsOf } from "../scheduled-job.ts";
 import { missingCluster, SlurmCluster, writeSlurmJob } from "../slurm-cluster.ts";
 import { interrupt, missingTerminals, startOnTerminal } from "../terminal-process.ts";
 
@@ -47,8 +48,20 @@ function pathWithoutJson(folder: string): string {
 const summaryOf = ({ stdout }: { stdout: string }) =>
   JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
 
+const skipWithoutCluster = (context: TestContext) =>
+  context.skip(missingCluster !== undefined, missingCluster);
+
+backendConformance("slurm", {
+  beforeEach: skipWithoutCluster,
+  person(rows) {
+    const { folder } = login(rows);
+    const { environment } = cluster;
+    return { folder, environment, out: "out", stored: join(folder, "out") };
+  },
+});
+
 describe("backend slurm", () => {
-  beforeEach((context) => context.skip(missingCluster !== undefined, missingCluster));
+  beforeEach(skipWithoutCluster);
 
   it("runs a job as an array: each row once, and all that tell of it agree", async () => {
     const { folder, call, status, submissions, expectWhole } = login(40);
@@ -112,38 +125,12 @@ describe("backend slurm", () => {
     await expectWhole();
   });
 
-  it("is canceled on the cluster as well, and submits only what is missing", async () => {
-    const { folder, call, start, status, submissions, expectWhole } = login(400);
-    const running = start("run", "job.yaml");
-    await cluster.until(async () => (await answeredIn(join(folder, "out"))) >= 10);
-    // A second call neither leads nor submits.
-    expect(await call("run", "job.yaml")).toMatchObject({ code: 75 });
-    expect(submissions()).toHaveLength(1);
-    const canceled = await call("cancel", "out");
-    expect(canceled.stdout).toContain("stopped: what is done is kept");
-    const ended = await running.ended;
-    expect(ended).toMatchObject({ code: 75 });
-    const before = summaryOf(ended);
-    expect(before).toMatchObject({ status: "CANCELED", sealed: false });
-    const told = await status();
-    expect(told).toMatchObject({ state: "canceled" });
-    expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
-    const [{ id }] = submissions();
-    // A worker tells the coordinator that it leaves, and leaves.
-    await cluster.until(() => cluster.command("squeue", "-h", "-j", id) === "");
-
-    const again = await call("run", "job.yaml", "--set", "model.latencyMs=10");
-    expect(again, again.stderr).toMatchObject({ code: 0 });
-    expect(summaryOf(again).rows).toMatchObject({ answered: 400, resumed: before.rows.answered });
-    expect(submissions()).toHaveLength(2);
-    await expectWhole();
-  });
-
   it("leaves its workers where a coordinator dies; the same command attaches", async () => {
     const { call, start, submissions, expectWhole } = login(240);
     const first = start("run", "job.yaml");
     await cluster.until(() => first.stderr().includes("submitted as slurm"));
-    await pause(1500);
+    // While it lives, a second call neither leads nor submits.
+    expect(await call("run", "job.yaml")).toMatchObject({ code: 75 });
     first.killGroup("SIGKILL");
     const second = await call("run", "job.yaml");
     expect(second, second.stderr).toMatchObject({ code: 0 });

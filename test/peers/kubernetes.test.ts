@@ -1,12 +1,13 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, type TestContext } from "vitest";
 import { parse } from "yaml";
 import { missingKubernetes } from "../../scripts/kubernetes.ts";
 import { renderIndexedJob } from "../../src/backends/kubernetes/render.ts";
 import { anyWork } from "../backends/kubernetes/any-work.ts";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { backendConformance } from "../conformance/backend-conformance.ts";
 import { FleetCalls } from "../fleet-calls.ts";
 import { KubernetesCluster, missingImage } from "../kubernetes-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
@@ -94,8 +95,19 @@ function essence(job: object): object {
 const summaryOf = ({ stdout }: { stdout: string }) =>
   JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
 
+const skipWithoutCluster = (context: TestContext) => context.skip(missing !== undefined, missing);
+
+backendConformance("kubernetes", {
+  beforeEach: skipWithoutCluster,
+  person(rows) {
+    const { folder } = person(rows);
+    const { environment } = cluster;
+    return { folder, environment, out: "out", stored: join(folder, "out") };
+  },
+});
+
 describe("backend kubernetes", () => {
-  beforeEach((context) => context.skip(missing !== undefined, missing));
+  beforeEach(skipWithoutCluster);
 
   it("runs a job as pods: each row once, and all that tell of it agree", async () => {
     const { folder, call, status, submissions, expectWhole } = person(40);
@@ -122,26 +134,6 @@ describe("backend kubernetes", () => {
     const logs = await call("logs", "out", "--share", "1");
     expect(logs.stdout).toMatch(new RegExp(`==> default/${name}-1-\\w+ <==\nrun .* tasks`));
     expect(logs.stdout).not.toContain(`${name}-0-`);
-    await expectWhole();
-  });
-
-  it("is canceled in the cluster as well, and starts only what is missing", async () => {
-    const { call, start, answered, status, submissions, expectWhole } = person(400);
-    const running = start("run", "job.yaml");
-    await cluster.until(async () => (await answered()) >= 10);
-    expect(await call("cancel", "out")).toMatchObject({ code: 0 });
-    const ended = await running.ended;
-    expect(ended).toMatchObject({ code: 75 });
-    expect(summaryOf(ended)).toMatchObject({ status: "CANCELED", sealed: false });
-    expect(await status()).toMatchObject({ state: "canceled" });
-    const [{ id }] = submissions();
-    const isGone = async () =>
-      !(await cluster.kubectl("get", "jobs", "-A")).includes(id.split("/")[1]);
-    await cluster.until(isGone);
-    const again = await call("run", "job.yaml");
-    expect(again, again.stderr).toMatchObject({ code: 0 });
-    expect(summaryOf(again).rows.resumed).toBe(summaryOf(ended).rows.answered);
-    expect(submissions()).toHaveLength(2);
     await expectWhole();
   });
 
