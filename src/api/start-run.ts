@@ -3,6 +3,7 @@ import { asSluiceError } from "../foundation/errors.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunLocation } from "../run/directory/locate.ts";
 import type { JobSpec } from "../run/job/schema.ts";
+import type { RowsOfRetry } from "../run/retry/plan-retry.ts";
 import type { RunRetryOptions } from "../run/retry/run-retry.ts";
 import type { CallOptions, RunJobOptions, RunResult } from "../run/run-job.ts";
 
@@ -26,8 +27,6 @@ export interface RetryStart extends Pick<RunRetryOptions, "where" | "reread" | "
   kind: "retry";
   location: RunLocation;
 }
-
-const noFlags = { overwrite: false, fork: false, extend: false };
 
 /** What every run needs, from the command line and from programs. */
 export interface StartOptions extends CallOptions, Pick<RunJobOptions, "cancelsBefore"> {
@@ -76,17 +75,22 @@ async function begin(
   options: StartOptions,
 ): Promise<RunResult | undefined> {
   const { backendOf, dependencies, install, onEvent, signal, isDetached = false } = options;
-  const elsewhere = (
+  const delegated = (
     job: JobSpec,
-    flags: Pick<DelegatedCall, "overwrite" | "fork" | "extend"> = noFlags,
+    flags: Pick<DelegatedCall, "overwrite" | "fork" | "extend" | "retry">,
   ) => {
     const call = { dependencies, install, onEvent, signal, isDetached, ...flags };
     return backendOf(job).delegate?.(job, call);
   };
+  const elsewhere = (job: JobSpec, rows?: RowsOfRetry) =>
+    delegated(job, {
+      ...{ overwrite: false, fork: false, extend: rows?.where === "appended" },
+      ...(rows && rows.where !== "appended" && { retry: rows }),
+    });
   if (start.kind === "job") {
     const { job, overwrite, fork, extend } = start;
-    const delegated = elsewhere(job, { overwrite, fork, extend });
-    if (delegated) return await delegated;
+    const told = delegated(job, { overwrite, fork, extend });
+    if (told) return await told;
     const { runJob } = await import("../run/run-job.ts");
     const run = extend ? (await import("../run/retry/extend-run.ts")).runExtended : runJob;
     return await run(job, dependencies, { ...options, overwrite, fork });
@@ -99,6 +103,6 @@ async function begin(
   }
   const { runRetry } = await import("../run/retry/run-retry.ts");
   const { where, reread, change } = start;
-  const asked = { where, change, ...(reread && { reread }) };
+  const asked = { where, change, elsewhere, ...(reread && { reread }) };
   return await runRetry(location, dependencies, { ...options, ...asked });
 }

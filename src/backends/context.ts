@@ -4,6 +4,7 @@ import type { Environment } from "../foundation/subprocess.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { Backend } from "../run/dispatch/backend.ts";
 import type { JobSpec } from "../run/job/schema.ts";
+import type { RowsOfRetry } from "../run/retry/plan-retry.ts";
 import type { RunJobOptions, RunResult } from "../run/run-job.ts";
 import type { LogOptions, Rendered, SeenWorkers, SubmittedRun } from "./joining/scheduler.ts";
 
@@ -38,12 +39,13 @@ export interface OpenBackend extends Backend {
   /** Ends what was started ahead and not used. */
   close(): void;
   /**
-   * Present if a coordinator elsewhere plans and seals: it carries out the job, and this process
-   * follows it.
+   * Present if a coordinator elsewhere plans and seals: it carries out the job, or a retry of its
+   * run, and this process follows it.
    *
+   * @returns undefined for a retry that finds no row.
    * @throws SluiceError what prevents a start, there or here.
    */
-  delegate?(job: JobSpec, call: DelegatedCall): Promise<RunResult>;
+  delegate?(job: JobSpec, call: DelegatedCall): Promise<RunResult | undefined>;
   /** Present if the work can continue when this process has ended. */
   scheduled?: ScheduledWork;
 }
@@ -53,6 +55,8 @@ export interface DelegatedCall
   extends Pick<RunJobOptions, "overwrite" | "fork" | "onEvent" | "signal"> {
   dependencies: RunDependencies;
   extend: boolean;
+  /** Present if rows of the sealed run are processed again. */
+  retry?: RowsOfRetry;
   install: boolean;
   isDetached: boolean;
 }

@@ -6,7 +6,7 @@ import { runStorage } from "./directory/run-storage.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { type Plan, readPlan } from "./plan/plan.ts";
 import { openRetry } from "./retry/abandon-retry.ts";
-import { assertLoadable } from "./retry/plan-retry.ts";
+import { assertLoadable, type RowsOfRetry } from "./retry/plan-retry.ts";
 import { resumeRetry } from "./retry/run-retry.ts";
 import { type CallOptions, type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
 import { readManifest } from "./seal/seals.ts";
@@ -14,8 +14,11 @@ import { readManifest } from "./seal/seals.ts";
 export interface ResumeRunOptions extends CallOptions, Pick<RunJobOptions, "cancelsBefore"> {
   /** Changes how the run continues; default: as before. */
   change?(stored: JobSpec): Promise<JobSpec>;
-  /** Carries out a job whose coordinator is elsewhere; undefined if it is here. */
-  elsewhere?(job: JobSpec): Promise<RunResult> | undefined;
+  /**
+   * Carries out a job whose coordinator is elsewhere, or an unfinished retry of its run; undefined
+   * if it is here.
+   */
+  elsewhere?(job: JobSpec, rows?: RowsOfRetry): Promise<RunResult | undefined> | undefined;
 }
 
 /**
@@ -32,12 +35,13 @@ export async function resumeRun(
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
   if (await openRetry(storage, plan)) {
-    const retried = await resumeRetry(location, dependencies, { ...options, change });
+    const asked = { ...options, change, ...(elsewhere && { elsewhere }) };
+    const retried = await resumeRetry(location, dependencies, asked);
     if (retried) return retried;
   }
   const job = await change(await jobOfRun(storage, plan, location));
-  const delegated = elsewhere?.(job);
-  if (delegated) return await delegated;
+  const delegated = await elsewhere?.(job);
+  if (delegated) return delegated;
   // The input of a sealed run is not read again, so it may be gone.
   const skipsInputCheck = (await readManifest(storage)) !== undefined;
   if (!skipsInputCheck)

@@ -398,34 +398,21 @@ describe("a run from outside of the cluster, each of whose jobs ends in another 
     expect((await me.call(...words.split(" "))).stdout).toMatch(/^==> sluice-\w+-1 <==$/m);
   });
 
-  it("continues by the same command, and is canceled by cancel", async () => {
-    const before = await me.answered();
-    const second = me.start("run", "job.yaml");
-    await until(async () => (await me.answered()) > before, "further answers");
-    expect((await me.call("cancel", "out")).stdout).toContain("stopped: what is done is kept");
-    const canceled = await second.ended;
-    expect(canceled, canceled.stderr).toMatchObject({ code: 75 });
-    const summary = summaryOf(canceled);
-    expect(summary).toMatchObject({ status: "CANCELED", stopped_by: { code: "RUN_CANCELED" } });
-    expect(summary.rows.resumed).toBeGreaterThan(0);
-    expect(summary.rows.answered).toBeGreaterThan(before);
-  });
-
   it("is resumed, and canceled by a signal to its client", async () => {
-    const third = me.start("resume", "out");
+    const second = me.start("resume", "out");
     const isRunning = async () => (await status(join(folder, "out"))).run.state === "running";
-    await until(async () => third.hasEnded() || (await isRunning()), "the third job");
-    third.kill("SIGTERM");
-    const stopped = await third.ended;
+    await until(async () => second.hasEnded() || (await isRunning()), "the second job");
+    second.kill("SIGTERM");
+    const stopped = await second.ended;
     expect(stopped, stopped.stderr).toMatchObject({ code: 143 });
     expect(summaryOf(stopped).status).toBe("CANCELED");
     expect((await me.status()).state).not.toBe("running");
   });
 
   it("goes on without its client, and the same command and attach find it", async () => {
-    const fourth = me.start("run", "job.yaml");
-    await until(() => /submitted as ray/.test(fourth.stderr()) || fourth.hasEnded(), "the job");
-    fourth.kill("SIGKILL");
+    const third = me.start("run", "job.yaml");
+    await until(() => /submitted as ray/.test(third.stderr()) || third.hasEnded(), "the job");
+    third.kill("SIGKILL");
     if (missingTerminals === undefined) {
       const person = startOnTerminal(["run", "job.yaml"], folder);
       await until(() => /[1-9]\d*\/400/.test(person.said()), "the job again");
@@ -451,7 +438,7 @@ describe("a run from outside of the cluster, each of whose jobs ends in another 
     expect(same, same.stderr).toMatchObject({ code: 0 });
     for (const each of [attached, same]) expect(summaryOf(each).rows).toMatchObject(rows);
     const jobs = await me.jobs();
-    expect(jobs).toHaveLength(4);
+    expect(jobs).toHaveLength(3);
     expect(jobs.at(-1)).toBe(summaryOf(detached).submission);
     await me.expectWhole();
   });

@@ -86,4 +86,26 @@ describe("after a run", () => {
     expect(none.stdout).toContain("nothing to drop");
     await expectRows(me, { total: 5, answered: 2, failed: 3 });
   });
+
+  it("a retry takes its job from the corrected job file, but not other rows", async () => {
+    const me = person();
+    me.write("rows.jsonl", '{"text":"one"}\n{"words":"two"}\n{"words":"three"}\n');
+    const file = (prompt: string, limit: string) =>
+      me.write(
+        "job.yaml",
+        `input: rows.jsonl\nmodel: { engine: fake }\nprompt: ${prompt}\n${limit}output: out\n`,
+      );
+    file("Say {{ text }}", "");
+    expect(await me.call("run", "-c", "job.yaml")).toMatchObject({ code: 1 });
+    file("Say {{ words }}", "limit: 1\n");
+    const other = await me.look("retry", "out", "-c", "job.yaml");
+    expect([other.code, other.stderr]).toEqual([
+      64,
+      expect.stringContaining("cannot change limit"),
+    ]);
+    file("Say {{ words }}", "");
+    const { summary } = await me.call("retry", "out", "-c", "job.yaml");
+    expect(summary).toMatchObject({ status: "SUCCESS", rows: { total: 3, answered: 3 } });
+    await expectRows(me, { total: 3, answered: 3, failed: 0 });
+  });
 });

@@ -1,3 +1,4 @@
+import { schemeOf } from "../../data/storage/open.ts";
 import { sleep, systemClock } from "../../foundation/clock.ts";
 import { asSluiceError, errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import { digestOf, sha256Hex } from "../../foundation/hashing.ts";
@@ -13,7 +14,8 @@ import { attachRun } from "../../run/follow/attach-run.ts";
 import { RunFollower } from "../../run/follow/run-follower.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import { identifiedJob } from "../../run/plan/identified-job.ts";
-import { readPlan } from "../../run/plan/plan.ts";
+import { type Plan, readPlan } from "../../run/plan/plan.ts";
+import { openRetry } from "../../run/retry/abandon-retry.ts";
 import { runContext } from "../../run/run-context.ts";
 import { placesOf, type RunResult, stoppedResult } from "../../run/run-job.ts";
 import type { RunSummary } from "../../run/status/events.ts";
@@ -69,7 +71,9 @@ export function openRayOutside({ environment }: BackendContext, address: string)
     scheduled: {
       async render(job, location) {
         const { name } = await packJob(job);
-        const sent = submissionOf(job, location, 1, `gcs://${name}`, []);
+        const sent = submissionOf(job, location, 1, `gcs://${name}`, [
+          ...["run", "job.json", "--quiet"],
+        ]);
         const command = ["curl", "--data", "@ray-job.json", `${address}/api/jobs/`];
         return { text: `${JSON.stringify(sent, undefined, 2)}\n`, file: "ray-job.json", command };
       },
@@ -96,7 +100,7 @@ export function openRayOutside({ environment }: BackendContext, address: string)
   };
 }
 
-/** One call of `sluice run` that a coordinator on the cluster carries out. */
+/** One call of `sluice run` or `sluice retry` that a coordinator on the cluster carries out. */
 class OutsideCall {
   readonly #client: RayJobsClient;
   readonly #job: JobSpec;
@@ -110,20 +114,23 @@ class OutsideCall {
     this.#environment = environment;
   }
 
-  async run(): Promise<RunResult> {
-    const { signal, fork, isDetached } = this.#call;
+  /** @returns undefined for a retry that finds no row. */
+  async run(): Promise<RunResult | undefined> {
+    const { signal, fork, retry, isDetached } = this.#call;
     if (fork) {
       const hint = "name another --output: this machine does not plan the run";
       throw new SluiceError("UNSUPPORTED", "--fork from outside of a Ray cluster", { hint });
     }
     assertVisible(this.#job);
+    if (typeof retry?.reread === "object") assertSeenFile(this.#job, retry.reread.file);
     const { id, sent, before } = await this.#begin();
     let hasLed = false;
     try {
       const leader = await this.#untilLed(id, before);
-      if (leader === undefined) return await this.#endOf(id);
-      hasLed = true;
-      await this.#record(id, leader, sent);
+      hasLed = leader !== undefined;
+      const plan = hasLed ? await this.#untilPlanned(id) : undefined;
+      if (leader === undefined || plan === undefined) return await this.#endOf(id);
+      await this.#record(id, leader, sent, plan);
       if (isDetached) return await this.#left();
       return await this.#endOf(id, await this.#follow(id));
     } catch (error) {
@@ -155,10 +162,9 @@ class OutsideCall {
 
   /** Submits the job, unless it is there. */
   async #begin() {
-    const { overwrite, extend, install, signal } = this.#call;
+    const { signal } = this.#call;
     const { directory } = this.#location;
-    const flags = Object.entries({ overwrite, extend, "no-install": !install });
-    const words = flags.flatMap(([flag, isSet]) => (isSet ? [`--${flag}`] : []));
+    const words = this.#words();
     const job = await identifiedJob(this.#job);
     const digest = digestOf([job, words]);
     const jobs = await jobsOf(this.#client, { location: directory });
@@ -182,6 +188,18 @@ class OutsideCall {
     assertSame(await this.#client.job(sent.submission_id), digest);
     this.#notice(`the coordinator is submitted as ray ${sent.submission_id}`);
     return { id: sent.submission_id, sent, before };
+  }
+
+  /** The command of the coordinator, whose job is in a file beside it. */
+  #words(): string[] {
+    const { overwrite, extend, install, retry } = this.#call;
+    const flags = Object.entries({ overwrite, extend, "no-install": !install });
+    const set = ["--quiet", ...flags.flatMap(([flag, isSet]) => (isSet ? [`--${flag}`] : []))];
+    if (!retry) return ["run", "job.json", ...set];
+    const { where, reread } = retry;
+    const file = typeof reread === "object" ? `=${reread.file}` : "";
+    const rows = ["--where", where, ...(reread ? [`--reread${file}`] : [])];
+    return ["retry", this.#job.output.path, "--config", "job.json", ...rows, ...set];
   }
 
   /** The variables by which the coordinator's spans join the trace of this call. */
@@ -219,11 +237,29 @@ class OutsideCall {
     return found === before ? undefined : found;
   }
 
-  async #record(id: string, coordinator: string, sent: object): Promise<void> {
+  /** The plan of the run, or of the retry; undefined if the job ends without. */
+  async #untilPlanned(id: string): Promise<Plan | undefined> {
+    const { retry, signal } = this.#call;
+    for (let isLast = false; ; ) {
+      const plan = await readPlan(this.#storage());
+      const found = retry ? await openRetry(this.#storage(), plan) : plan;
+      if (found || isLast) return found;
+      // It may have planned, answered and sealed since.
+      isLast = !isActive(stateOf(await this.#client.job(id)));
+      await sleep(systemClock, lookIntervalMs, signal);
+    }
+  }
+
+  async #record(
+    id: string,
+    coordinator: string,
+    sent: object,
+    { generation }: Plan,
+  ): Promise<void> {
     const storage = this.#storage();
     if ((await submissionsTo(storage, "ray")).some((each) => each.id === id)) return;
     await recordSubmission(storage, {
-      ...{ scheduler: "ray", id, takers: 1, shares: "0", generation: 1, coordinator },
+      ...{ scheduler: "ray", id, takers: 1, shares: "0", generation, coordinator },
       submittedAt: new Date(systemClock.now()).toISOString(),
       sent: JSON.stringify(sent),
     });
@@ -233,7 +269,8 @@ class OutsideCall {
   async #left(): Promise<RunResult> {
     const { dependencies, onEvent } = this.#call;
     const storage = this.#storage();
-    const plan = await readPlan(storage);
+    const first = await readPlan(storage);
+    const plan = (await openRetry(storage, first)) ?? first;
     const { clock } = dependencies;
     const facts = { storage, plan, clock, tasks: [], hasCoordinators: true, onEvent };
     const follower = new RunFollower(facts);
@@ -244,7 +281,7 @@ class OutsideCall {
   }
 
   /** Stops the coordinator, which has time to write what it has. */
-  async #stop(id: string, before: string | undefined): Promise<RunResult> {
+  async #stop(id: string, before: string | undefined): Promise<RunResult | undefined> {
     const { dependencies, signal } = this.#call;
     const { clock, random } = dependencies;
     const hasLed = (await this.#leader(before)) !== undefined;
@@ -261,9 +298,10 @@ class OutsideCall {
    * The coordinator's own summary and exit code.
    *
    * @param followed what the run directory says: it counts if the coordinator could not end.
-   *   Undefined if the coordinator did not lead.
+   *   Undefined if the coordinator did not plan.
+   * @returns undefined for a retry that found no row.
    */
-  async #endOf(id: string, followed?: RunResult): Promise<RunResult> {
+  async #endOf(id: string, followed?: RunResult): Promise<RunResult | undefined> {
     try {
       const job = await endJob(this.#client, id);
       const { summary, error } = endIn((await this.#client.logs(id)) ?? "");
@@ -273,6 +311,7 @@ class OutsideCall {
         const wasSealed = summary.sealed && !followed;
         return { summary, exitCode, wasSealed, ...(stop && { error: stop }) };
       }
+      if (this.#call.retry && exitCode === 0 && !followed) return undefined;
       const why = `ray ${id}: ${stateOf(job).reason}`;
       if (followed?.error?.code === "WORKERS_GONE") {
         const hint = `sluice logs ${this.#location.directory} says more; the same command continues`;
@@ -294,6 +333,14 @@ class OutsideCall {
 /** @throws SluiceError `DIRECTORY_NOT_SHARED`. */
 const assertVisible = (job: JobSpec) => assertSeen(job, () => job.ray?.shared ?? false, sharedHint);
 
+/** The coordinator reads the corrected rows. */
+function assertSeenFile({ ray }: JobSpec, file: string): void {
+  if (ray?.shared || schemeOf(file) !== undefined) return;
+  const detail = `${file} is a local path, and the cluster does not see it`;
+  const hint = "name a file in a store; if all nodes mount this one, set ray.shared: true";
+  throw new SluiceError("DIRECTORY_NOT_SHARED", detail, { field: "--reread", hint });
+}
+
 const idPrefix = (location: string) => `sluice-${sha256Hex(location).slice(0, 16)}-`;
 const numberOf = (id: string) => Number(/-(\d+)$/.exec(id)?.[1] ?? 0);
 
@@ -309,7 +356,7 @@ function submissionOf(
   location: string,
   number: number,
   workingDirectory: string,
-  flags: readonly string[],
+  command: readonly string[],
 ): RaySubmission {
   const id = `${idPrefix(location)}${number}`;
   const { python = "python3", software } = job.ray ?? {};
@@ -317,7 +364,7 @@ function submissionOf(
     software === "installed"
       ? ["-m", "sluice_ray.node"]
       : ["python/sluice_ray/node.py", "--fetch-node", nodePackage];
-  const words = [python, ...program, "run", "job.json", "--quiet", ...flags].map(quoted).join(" ");
+  const words = [python, ...program, ...command].map(quoted).join(" ");
   return {
     submission_id: id,
     // Nothing secret: whoever sees the dashboard sees this.

@@ -7,10 +7,12 @@ import { absoluteLocation } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
 import { changedJob } from "../../run/job/change.ts";
+import type { JobSpec } from "../../run/job/schema.ts";
 import type { RetryWhere } from "../../run/retry/plan-retry.ts";
 import { openProgress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
+import { jobFromOptions } from "../job-options.ts";
 import { type CallFlags, endCall, startOptions, withCallFlags } from "../run-call.ts";
 import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -19,6 +21,7 @@ import { untilSignal } from "../until-signal.ts";
 interface RetryOptions extends CallFlags {
   where: RetryWhere;
   reread?: string | true;
+  config?: string;
   abandon?: boolean;
 }
 
@@ -35,6 +38,10 @@ export function register(command: Command, given: CliIo): void {
     .option(
       "--reread [file]",
       "read failed rows again: from the corrected input, or from a file of corrected rows",
+    )
+    .option(
+      "-c, --config <file>",
+      "the job file, if the job was changed there; default: the run's own job",
     )
     .option("--abandon", "drop the unfinished retry; the results stay unchanged");
   withCallFlags(command, "change a key, such as generation.maxNewTokens=400").action(
@@ -56,7 +63,12 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
         {
           ...{ kind: "retry", location, where: options.where },
           ...(options.reread && { reread: rereadFrom(options.reread, io) }),
-          change: (stored) => changedJob(stored, options.set ?? []),
+          async change(stored) {
+            const job = await changedJob(await jobOf(options, stored, io), options.set ?? []);
+            // The retry goes on elsewhere from its submission on.
+            if (backends.of(job).delegate) listen();
+            return job;
+          },
         },
         startOptions(
           { ...options, backendOf: backends.of, dependencies, signal },
@@ -80,6 +92,10 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
   }
 }
 
+async function jobOf({ config }: RetryOptions, stored: JobSpec, io: CliIo): Promise<JobSpec> {
+  return config === undefined ? stored : (await jobFromOptions({ config }, io)).job;
+}
+
 /** Where rows are read again: a local path starts from the working directory. */
 function rereadFrom(given: string | true, io: CliIo): "input" | { file: string } {
   if (given === true) return "input";
@@ -87,7 +103,9 @@ function rereadFrom(given: string | true, io: CliIo): "input" | { file: string }
 }
 
 async function abandon(run: string, options: RetryOptions, io: CliIo): Promise<void> {
-  const others = (["set", "reread"] as const).filter((name) => options[name] !== undefined);
+  const others = (["set", "reread", "config"] as const).filter(
+    (name) => options[name] !== undefined,
+  );
   if (others.length > 0) {
     throw new SluiceError("USAGE", `--abandon goes without --${others.join(" and --")}`);
   }

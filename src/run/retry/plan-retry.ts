@@ -40,12 +40,16 @@ export interface RetryPlan {
   base: Manifest;
 }
 
-export interface RetryRequest {
+/** The rows that a retry processes. */
+export interface RowsOfRetry {
   /** `appended`: only rows that were appended to the run's input since. */
   where: RetryWhere | "appended";
-  job: JobSpec;
   /** Where rows are read again: the input itself, or a file of corrected rows. */
   reread?: "input" | { file: string };
+}
+
+export interface RetryRequest extends RowsOfRetry {
+  job: JobSpec;
 }
 
 /** Additional parts of a retry that reads rows again; `storeTasks` belongs to its plan. */

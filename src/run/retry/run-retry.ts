@@ -19,6 +19,7 @@ import {
   type RetryPlan,
   type RetryRequest,
   type RetryWhere,
+  type RowsOfRetry,
   retriedJob,
 } from "./plan-retry.ts";
 import { sealRetry } from "./seal-retry.ts";
@@ -29,6 +30,8 @@ export interface RunRetryOptions extends CallOptions {
   reread?: RetryRequest["reread"];
   /** Makes the present job from the last one. */
   change(stored: JobSpec): Promise<JobSpec>;
+  /** Carries out a retry whose coordinator is elsewhere; undefined if it is here. */
+  elsewhere?(job: JobSpec, rows: RowsOfRetry): Promise<RunResult | undefined> | undefined;
 }
 
 /**
@@ -51,7 +54,10 @@ export async function runRetry(
     return changed;
   });
   const { where, reread } = options;
-  const request: RetryRequest = { where, job, ...(reread && { reread }) };
+  const rows = { where, ...(reread && { reread }) };
+  const delegated = options.elsewhere?.(job, rows);
+  if (delegated) return await delegated;
+  const request: RetryRequest = { ...rows, job };
   const findTasks = reread && correctedTasks(storage, dependencies, request, options.onEvent);
   return await runGeneration(location, dependencies, request, options, findTasks);
 }
@@ -65,15 +71,17 @@ export async function runRetry(
 export async function resumeRetry(
   location: RunLocation,
   dependencies: RunDependencies,
-  options: CallOptions & Partial<Pick<RunRetryOptions, "change">>,
+  options: CallOptions & Partial<Pick<RunRetryOptions, "change" | "elsewhere">>,
 ): Promise<RunResult | undefined> {
   const storage = runStorage(dependencies.openStorage(location.directory));
   const begun = await openRetry(storage, await readPlan(storage));
   if (!begun) return undefined;
   const { where, reread } = begun;
   const job = (await options.change?.(begun.job)) ?? begun.job;
-  const request = { job, where: where as RetryRequest["where"], ...(reread && { reread }) };
-  return await runGeneration(location, dependencies, request, options);
+  const rows = { where: where as RetryRequest["where"], ...(reread && { reread }) };
+  const delegated = options.elsewhere?.(job, rows);
+  if (delegated) return await delegated;
+  return await runGeneration(location, dependencies, { ...rows, job }, options);
 }
 
 /** Leads a run while its next generation is planned, carried out and sealed. */
