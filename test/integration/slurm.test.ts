@@ -4,9 +4,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, type TestContext
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { callHere } from "../cli/call.ts";
 import { backendConformance } from "../conformance/backend-conformance.ts";
+import { root } from "../meta/source-tree.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
-import { expectWhole, submissionsOf } from "../scheduled-job.ts";
+import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
+import { sluiceProgram } from "../sluice-program.ts";
 import { missingCluster, SlurmCluster, writeSlurmJob } from "../slurm-cluster.ts";
 import { interrupt, missingTerminals, startOnTerminal } from "../terminal-process.ts";
 
@@ -136,6 +138,32 @@ describe("backend slurm", () => {
     expect(second, second.stderr).toMatchObject({ code: 0 });
     expect(second.stderr).toContain("2 workers are there already, as slurm");
     expect(submissions()).toHaveLength(1);
+    await expectWhole();
+  });
+
+  it("is joined by an array of one's own and by shells, which come and go", async () => {
+    const { folder, call, start, status, expectWhole } = login(240);
+    expect(await call("plan", "job.yaml", "--write")).toMatchObject({ code: 0 });
+    // The script of the document, for fewer workers.
+    const document = readFileSync(join(root, "docs/worker-contract.md"), "utf8");
+    const [, script = ""] = /^```sh\n(#!\/bin\/sh\n#SBATCH[\s\S]*?)^```/m.exec(document)!;
+    const own = script
+      .replace("0-15", "0-1")
+      .replace("/16", "/2")
+      .replace("sluice worker RUN", `"${process.execPath}" "${sluiceProgram}" worker out`);
+    writeFileSync(join(folder, "array.sh"), own);
+    cluster.command("sbatch", "-D", folder, "-o", "/dev/null", join(folder, "array.sh"));
+    const leaving = start("worker", "out");
+    const place = join(folder, "out");
+    await cluster.until(async () => (await answeredIn(place)) >= 20);
+    leaving.kill("SIGTERM");
+    const shell = start("worker", "out", "--share", "5/6");
+    expect((await leaving.ended).code).toBe(75);
+    await cluster.until(async () => (await status()).state === "successful");
+    expect((await shell.ended).code).toBe(0);
+    const { workerList } = await status();
+    const places = workerList.map((it: { scheduler?: string }) => it.scheduler?.split(" ")[0]);
+    expect(places.toSorted()).toEqual(["slurm", "slurm", undefined, undefined]);
     await expectWhole();
   });
 
