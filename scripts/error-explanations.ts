@@ -120,6 +120,8 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   ROUTE_UNKNOWN: "`sluice serve` has nothing at this address, or not with this method.",
   TOKEN_INVALID:
     "`sluice serve` has `tokens`, and the request brings none of them. Only their digests are kept.",
+  ORIGIN_REFUSED:
+    "`sluice serve` has no `tokens`, and a page in a browser asked: its `Origin` is of another site, or its `Host` is a name of the public internet that leads to this machine.",
   TOKEN_FORBIDDEN: "The token is known, and its `scopes` lack what the address needs.",
   MODEL_NOT_SERVED: "The body names a model that this server does not have.",
   MODEL_LOADING:

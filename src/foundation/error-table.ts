@@ -227,6 +227,10 @@ export const errorTable = Object.freeze({
     "the request has no valid token",
     "send one that the server knows, as Authorization: Bearer TOKEN",
   ),
+  ORIGIN_REFUSED: row(
+    "a server without tokens answers to no page of another site",
+    "give the server tokens; if everybody may ask, say --insecure",
+  ),
   TOKEN_FORBIDDEN: row("the token may not do this", "take a token with the scope"),
   MODEL_NOT_SERVED: row("the server has no such model", "ask GET /v1/models for their names"),
   MODEL_LOADING: row(

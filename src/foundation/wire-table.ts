@@ -63,6 +63,7 @@ export const wireTable: Readonly<Partial<Record<ErrorCode, WireRow>>> = {
   ROW_KILLS_ENGINE: { openai: invalid(400), torchserve: badRequest },
   BODY_TOO_LARGE: { openai: invalid(413, "request_too_large") },
   TOKEN_INVALID: { openai: invalid(401, "invalid_api_key"), torchserve: invalidKey },
+  ORIGIN_REFUSED: { openai: invalid(403, "origin_refused"), torchserve: invalidKey },
   TOKEN_FORBIDDEN: { openai: invalid(403, "insufficient_permissions"), torchserve: invalidKey },
   ROUTE_UNKNOWN: {
     openai: invalid(404, "unknown_url"),

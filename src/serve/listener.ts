@@ -187,10 +187,10 @@ export function assertShallow(value: Json): void {
   throw new SluiceError("REQUEST_INVALID", message);
 }
 
-/** Lets in only requests whose token has the scope; without tokens, all. */
+/** Lets in only requests whose token has the scope; without tokens, all but those of pages. */
 export function guard(server: FastifyInstance, tokens: Tokens, scope: Scope): void {
   server.addHook("onRequest", (request, _reply, done) => {
-    request.caller = tokens.callerOf(request.headers.authorization, scope, request.ip);
+    request.caller = tokens.callerOf(request.headers, scope, request.ip);
     done();
   });
 }

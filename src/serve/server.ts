@@ -184,7 +184,7 @@ class RunningServer implements Server {
     const { listen: addresses } = this.#options;
     await this.#takeDataDirectory();
     void this.#devices.begin();
-    const tokens = new Tokens(this.#options.tokens);
+    const tokens = new Tokens(this.#options);
     const stored = await this.#openStored();
     const kinds = Object.keys(addresses) as Kind[];
     for (const kind of kinds) this.#listeners.set(kind, this.#listenerOf(kind));

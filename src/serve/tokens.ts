@@ -1,4 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
 import { SluiceError } from "../foundation/errors.ts";
 import { sha256Hex } from "../foundation/hashing.ts";
 import type { Priority } from "./admission.ts";
@@ -15,21 +16,26 @@ export interface Caller {
 /** Bearer tokens, of which only digests are known. */
 export class Tokens {
   readonly #byDigest: ReadonlyMap<string, ServeOptions["tokens"][number]>;
+  readonly #isOpen: boolean;
 
-  constructor(tokens: ServeOptions["tokens"]) {
+  constructor({ tokens, insecure }: Pick<ServeOptions, "tokens" | "insecure">) {
+    this.#isOpen = insecure;
     this.#byDigest = new Map(tokens.map((token) => [token.sha256, token]));
   }
 
   /**
-   * The caller of a request, if it may do what needs the scope; without tokens everybody may.
+   * The caller of a request, if it may do what needs the scope; without tokens everybody may,
+   * except pages of other sites unless the server is open to all.
    *
-   * @param authorization the header of this name.
    * @param address of the caller.
-   * @throws SluiceError `TOKEN_INVALID`, `TOKEN_FORBIDDEN`.
+   * @throws SluiceError `TOKEN_INVALID`, `TOKEN_FORBIDDEN`, `ORIGIN_REFUSED`.
    */
-  callerOf(authorization: string | undefined, scope: Scope, address: string): Caller {
-    if (this.#byDigest.size === 0) return { name: address, weight: 1, priority: "online" };
-    const given = bearerOf(authorization);
+  callerOf(headers: IncomingHttpHeaders, scope: Scope, address: string): Caller {
+    if (this.#byDigest.size === 0) {
+      if (!this.#isOpen) assertOwnPage(headers);
+      return { name: address, weight: 1, priority: "online" };
+    }
+    const given = bearerOf(headers.authorization);
     // Digests are compared, so that the time of a comparison tells nothing about a token.
     const token = given === undefined ? undefined : this.#byDigest.get(sha256Hex(given));
     if (token === undefined) throw new SluiceError("TOKEN_INVALID");
@@ -57,6 +63,30 @@ export class BatchToken {
 }
 
 const batchCaller: Caller = { name: "batch", weight: 1, priority: "batch" };
+
+/** Names that lead to this machine or its network, and that nobody on the internet can own. */
+const localName = String.raw`([\w-]+|[\w.-]+\.(localhost|local|internal))`;
+const ownHost = new RegExp(String.raw`^(${localName}|[\d.]+|\[[\da-f:.]+\])(:\d+)?$`, "i");
+/** Pages of this machine, and what is not a web page, such as an extension of a browser. */
+const ownOrigin = new RegExp(
+  String.raw`^(https?://(${localName}|127[\d.]+|\[::1\])(:\d+)?|(?!https?:)[\w-]+://.*)$`,
+  "i",
+);
+
+/**
+ * A browser lets any page send requests to this machine, with the page's origin; and a page whose
+ * own name leads here (DNS rebinding) may read the answers as well.
+ *
+ * @throws SluiceError `ORIGIN_REFUSED`.
+ */
+function assertOwnPage({ host, origin }: IncomingHttpHeaders): void {
+  if (origin !== undefined && !ownOrigin.test(origin)) {
+    throw new SluiceError("ORIGIN_REFUSED", `the request comes from ${origin}`);
+  }
+  if (host !== undefined && !ownHost.test(host)) {
+    throw new SluiceError("ORIGIN_REFUSED", `the request is for ${host}`);
+  }
+}
 
 function bearerOf(authorization: string | undefined): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(authorization ?? "")?.[1];

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, request } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -144,6 +144,56 @@ describe("addresses of models", () => {
     expect(visits).toEqual([]);
     await fetch(`${management}/models?url=${open}a.mar`, { method: "POST" });
     expect(visits).toEqual(["/open/a.mar"]);
+  });
+});
+
+describe("a page of another site in a browser of this machine", () => {
+  const refused: Record<string, string>[] = [
+    { origin: "https://evil.example" },
+    { origin: "null" },
+    { origin: "http://localhost.evil.example" },
+    { origin: "http://203.0.113.7" },
+    { host: "evil.example" },
+    { host: "evil.example:8080" },
+    { host: "localhost.evil.example" },
+  ];
+  const welcome: Record<string, string>[] = [
+    { origin: "http://localhost:3000" },
+    { origin: "http://127.0.0.1:3000" },
+    { origin: "chrome-extension://abcdef" },
+    { host: "localhost:8080" },
+    { host: "models.internal" },
+    { host: "[::1]:8080" },
+    { host: "192.0.2.1" },
+  ];
+  /** `fetch` sets these headers by itself. */
+  const send = async (address: string, path: string, headers: Record<string, string>) => {
+    const asked = request(address + path, { method: "POST", headers: { ...asJson, ...headers } });
+    asked.end(JSON.stringify({ text: "x" }));
+    const [reply] = await once(asked, "response");
+    return [reply.statusCode, Buffer.concat(await reply.toArray()).toString()];
+  };
+
+  it("is refused at each address without tokens, and nothing on this machine is", async () => {
+    const { addresses } = await started();
+    for (const headers of refused) {
+      const about = JSON.stringify(headers);
+      const [status, text] = await send(addresses.inference, "/v1/chat/completions", headers);
+      expect([status, text], about).toEqual([403, expect.stringContaining("origin_refused")]);
+      const wire = [400, expect.stringContaining("InvalidKeyException")];
+      expect(await send(addresses.inference, "/predictions/p", headers), about).toEqual(wire);
+      expect(await send(addresses.management, "/models?url=p.mar", headers), about).toEqual(wire);
+    }
+    for (const headers of welcome) {
+      const [status] = await send(addresses.inference, "/predictions/p", headers);
+      expect(status, JSON.stringify(headers)).toBe(200);
+    }
+  });
+
+  it("is served where everybody may ask", async () => {
+    const { addresses } = await started({ insecure: true });
+    const [status] = await send(addresses.inference, "/predictions/p", refused[0]!);
+    expect(status).toBe(200);
   });
 });
 
