@@ -102,7 +102,7 @@ function descendants(pid: number): number[] {
 /** The process that computes on the GPU. */
 const hostOf = (server: number) =>
   descendants(server).find((pid) =>
-    /host\/main/.test(said("ps", "-o", "args=", String(pid)) ?? ""),
+    readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("host/main"),
   );
 
 describe("a served model of llama", () => {
@@ -117,7 +117,8 @@ describe("a served model of llama", () => {
       { workers: unknown[] },
     ];
     expect(about).toMatchObject({ deviceType: "gpu", deviceIds: [0] });
-    expect(about.workers).toMatchObject([{ gpu: true, gpuUsage: "gpuId::0" }]);
+    const pid = hostOf(server.pid);
+    expect(about.workers).toMatchObject([{ gpu: true, gpuUsage: "gpuId::0", pid }]);
     const answers = await Promise.all(
       Array.from({ length: 32 }, (_, at) => streamed(server.addresses.inference, chat(64, at))),
     );

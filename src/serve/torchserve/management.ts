@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Engine } from "../../engines/engine.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { Logger } from "../../foundation/logger.ts";
@@ -169,7 +170,7 @@ function versionBody(registry: Registry, registration: Registration): JsonObject
       startTime: new Date(worker.startedMs).toISOString(),
       status: "READY",
       memoryUsage: 0,
-      pid: pidOf(worker.engine.choices?.pids),
+      pid: pidOf(worker.engine.choices),
       gpu: worker.gpus.length > 0,
       gpuUsage: worker.gpus.length > 0 ? `gpuId::${worker.gpus.join(",")}` : "N/A",
     })),
@@ -181,8 +182,8 @@ function versionBody(registry: Registry, registration: Registration): JsonObject
 }
 
 /** The process of a worker; 0 if it is within the server's own. */
-function pidOf(pids: Json | undefined): number {
-  const pid = Array.isArray(pids) ? pids[0] : undefined;
+function pidOf({ pid: own, pids }: NonNullable<Engine["choices"]> = {}): number {
+  const pid = Array.isArray(pids) ? pids[0] : own;
   return typeof pid === "number" ? pid : 0;
 }
 
