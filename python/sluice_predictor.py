@@ -161,7 +161,9 @@ def serve(predict, load=None, *, name=None, max_batch_rows=None):  # type: ignor
         request = json.loads(line)
         items = [_item_of(each, request.get("parameters", {})) for each in request["items"]]
         call = (lambda: predict(items)) if load is None else (lambda: predict(items, model))
-        _send(replies, {"batch": request["batch"], **_answer(call)})
+        answer = _answer(call)
+        _end_without_gpu()
+        _send(replies, {"batch": request["batch"], **answer})
 
 
 def _take_stdio() -> "tuple[BinaryIO, BinaryIO]":
@@ -272,6 +274,23 @@ def _is_out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     signs = ["out of memory", "can't allocate memory", "alloc_failed", "resource_exhausted"]
     return any(sign in text for sign in signs)
+
+
+def _end_without_gpu() -> None:
+    """Ends this process if its GPU computes nothing any more, as after a failed assertion in a
+    kernel: each later batch would fail as well, whatever is in it. Sluice starts it again, and
+    sends the items of the batch again."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return
+    try:
+        torch.cuda.synchronize()
+    except Exception as error:  # noqa: BLE001 - its class differs among versions
+        if _is_out_of_memory(error):
+            return
+        reason = str(error).partition("\n")[0]
+        print(f"the GPU computes nothing any more: {reason}", file=sys.stderr, flush=True)
+        os._exit(1)
 
 
 def _empty_caches() -> None:

@@ -127,8 +127,8 @@ const archives = z.strictObject({
   workers: z.int().min(0).max(mostWorkers).default(1),
   responseTimeoutSeconds: seconds.default(120),
   startupTimeoutSeconds: seconds.default(120),
-  /** GPUs, from number 0, that workers get in turn. */
-  gpus: z.int().min(0).default(0),
+  /** Most GPUs that workers get in turn. Default: all that the machine shows. */
+  gpus: z.int().min(0).optional(),
   /** How models are served, by name of model or archive. */
   models: z.record(z.string(), workerOptions).default({}),
 });

@@ -21,21 +21,28 @@ export function placedWorkers(
   const description = describeEngine(given);
   const { forOnline, sharedAmong, keepsPrefixes, spreadsOverDevices } = description;
   const model = forOnline?.(given) ?? given;
-  const asked = description.devices?.(model);
-  const takesFirst = asked !== undefined && asked.devices === undefined && !spreadsOverDevices;
-  if (count === undefined && !takesFirst) {
-    // One copy sees the whole machine, or the GPUs that its model names.
-    return new Workers(() => openEngine(model, context), context.clock, keepsPrefixes);
+  const isOnly = count === undefined;
+  const named = description.devices?.(model)?.devices;
+  if (isOnly && named !== undefined && !spreadsOverDevices) {
+    // It divides those that it names among its replicas.
+    const gpus = named.map(String);
+    const start = async () => ({ engine: await openEngine(model, context), gpus });
+    return new Workers(start, context.clock, keepsPrefixes);
   }
   const coresOfEach = Math.max(1, Math.floor(cores / (count ?? 1)));
-  const own = (count !== undefined && sharedAmong?.(model, count, coresOfEach)) || model;
+  const own = (!isOnly && sharedAmong?.(model, count, coresOfEach)) || model;
+  const takesAll = isOnly && spreadsOverDevices === true;
   const start = async () => {
-    const { environment, release } = await devices.lease({ model, workers: {}, env: {} });
+    const lease = await devices.lease({ model, workers: {}, env: {}, takesAll });
+    for (const notice of lease.notices) context.logger.log("warn", notice);
     try {
-      const shown = { ...context.environment, ...environment };
-      return new LeasingEngine(await openEngine(own, { ...context, environment: shown }), release);
+      const environment = { ...context.environment, ...lease.environment };
+      const opened = await openEngine(own, { ...context, environment });
+      const isOnCpu = opened.choices?.gpu === false || opened.choices?.gpuLayers === 0;
+      const engine = new LeasingEngine(opened, lease.release);
+      return { engine, gpus: isOnCpu ? [] : lease.devices.map(({ id }) => id) };
     } catch (error) {
-      release();
+      lease.release();
       throw error;
     }
   };

@@ -11,13 +11,21 @@ export interface ModelWorker extends Replica {
   /** Milliseconds since 1970 at which it was loaded. */
   readonly startedMs: number;
   readonly engine: Engine;
+  readonly gpus: readonly string[];
   inFlight: number;
   /** Called when it has left the workers and holds nothing. */
   onIdle?: (() => void) | undefined;
 }
 
+/** A copy that was just loaded. */
+export interface StartedWorker {
+  engine: Engine;
+  /** The GPUs that it computes on, by number, else by name; empty on the processor. */
+  gpus: readonly string[];
+}
+
 /** Loads one more copy, which has that place among the workers. */
-export type StartWorker = (place: number) => Promise<Engine>;
+export type StartWorker = (place: number) => Promise<StartedWorker>;
 
 /**
  * The loaded copies of a model as one engine, whose number may change while it answers: none is
@@ -151,11 +159,11 @@ export class Workers implements Engine {
   }
 
   async #load(place: number): Promise<ModelWorker> {
-    const engine = await this.#start(place);
+    const { engine, gpus } = await this.#start(place);
     const startedMs = this.#clock.now();
     // It may grow while the engine works.
     return {
-      ...{ place, startedMs, engine, inFlight: 0 },
+      ...{ place, startedMs, engine, gpus, inFlight: 0 },
       get concurrency() {
         return concurrencyOf(engine);
       },

@@ -65,7 +65,7 @@ describe("what programs of a fleet book", () => {
     const whole = await mostAtOnce(
       2,
       environment,
-      ...["--count", "6", "--cpu", "0.01", "--memory", "1M", "--gpu", "l40s:1"],
+      ...["--count", "6", "--cpu", "0.01", "--gpu", "l40s:1"],
     );
     // The third GPU is of another kind.
     expect(whole.most).toEqual({ all: 2, 0: 1, 1: 1 });

@@ -1,7 +1,10 @@
+import { readFileSync } from "node:fs";
+import { delimiter } from "node:path";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, jsonSchema, streamText, tool } from "ai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
@@ -139,4 +142,18 @@ describe("tools of engine llama", () => {
 
   it("are called by the lines of a batch file, and its other lines are answered", () =>
     expectBatchOfCalls(["--model", `llama:${model.path}`, "--model.sequences", "4"], environment));
+});
+
+it("a served model is described by its process, with a warning where that uses no GPU", async (context) => {
+  context.skip(files.missing !== undefined, files.missing);
+  const PATH = `${standInDriver(threeGpus)}${delimiter}${process.env.PATH}`;
+  const plain = { engine: "llama", name: "smollm2-135m-instruct", contextTokens: 256 } as const;
+  const models = { plain: { ...plain, threads: 1, sequences: 1 } };
+  const server = await startServe(serveFolder(), { models }, { ...environment, PATH });
+  expect(server.log()).toContain("the model computes on the CPU, not on cuda:0,1,2");
+  const reply = await fetch(`${server.addresses.management}/models/plain`);
+  const [described] = (await reply.json()) as [{ workers: [{ pid: number }] }];
+  expect(described).toMatchObject({ deviceType: "cpu", workers: [{ gpu: false }] });
+  const { pid } = described.workers[0];
+  expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).toContain("host/main");
 });

@@ -39,11 +39,11 @@ afterAll(async () => {
 
 /** A replica of the model, loaded once. */
 class Replica extends WrappedEngine {
-  static async at(place: number): Promise<Replica> {
+  static async at(place: number) {
     const name = files.missing ?? files.modelPath;
     const options = modelOptions.parse({ engine: "llama", name, threads: 1, sequences: 4 });
     replicas[place] ??= openEngine(options, engineContext);
-    return new Replica(await replicas[place]);
+    return { engine: new Replica(await replicas[place]), gpus: [] };
   }
 
   infer(...given: Parameters<Engine["infer"]>) {

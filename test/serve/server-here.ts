@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { systemProcesses } from "../../src/api/process-table.ts";
+import { DevicePool } from "../../src/backends/local/device-pool.ts";
 import { storageOpener } from "../../src/data/storage/open.ts";
 import type { Storage } from "../../src/data/storage/storage.ts";
 import { entryCommand } from "../../src/entry.ts";
@@ -19,7 +20,7 @@ export function serverContext(changes: Partial<ServerContext> = {}): ServerConte
     ...common,
     openStorage: storageOpener({ ...common, store: {}, spoolDirectory: tmpdir() }),
     processes: systemProcesses(process.pid, process.platform),
-    resources: { cores: 1, devices: { lease: async () => ({ environment: {}, release() {} }) } },
+    resources: { cores: 1, devices: new DevicePool({}) },
     logAccess() {},
     ...changes,
   };

@@ -46,7 +46,7 @@ function handWorkers() {
     if (place === 3) throw new Error("there is no fourth GPU");
     const engine = new HandEngine(`worker ${place}`);
     engines.push(engine);
-    return engine;
+    return { engine, gpus: [] };
   }, systemClock);
   return { workers, engines };
 }

@@ -24,12 +24,17 @@ export interface DeviceGroups {
 /** What decides which GPUs a worker gets. */
 export interface DeviceUser extends Pick<JobSpec, "model" | "env"> {
   workers: Pick<JobSpec["workers"], "gpu">;
+  /** One worker has all of them, unless its model needs another number. Default: false. */
+  takesAll?: boolean;
 }
 
 /** Devices of one user, until they are given back. */
 export interface DeviceLease {
+  devices: readonly Device[];
   /** The variables that show it these devices, and no others. */
   environment: Record<string, string>;
+  /** As of `DeviceGroups`. */
+  notices: readonly string[];
   release(): void;
 }
 
@@ -74,8 +79,8 @@ export class DevicePool {
 
   /** Devices for one more user, beside others that come and go: those with the fewest leases. */
   async lease(user: DeviceUser): Promise<DeviceLease> {
-    const { groups } = await this.groupsFor(user);
-    if (groups.length === 0) return { environment: {}, release() {} };
+    const { groups, notices } = await this.groupsFor(user);
+    if (groups.length === 0) return { devices: [], environment: {}, notices, release() {} };
     const leases = (group: Device[]) =>
       Math.max(...group.map(({ uuid }) => this.#leases.get(uuid) ?? 0));
     const own = groups.reduce((best, group) => (leases(group) < leases(best) ? group : best));
@@ -85,7 +90,9 @@ export class DevicePool {
     add(1);
     let isReleased = false;
     return {
+      devices: own,
       environment: assignedEnvironment(own, workerEnvironment(this.#environment, user.env)),
+      notices,
       release() {
         if (!isReleased) add(-1);
         isReleased = true;
@@ -125,7 +132,8 @@ export function groupDevices(job: DeviceUser, shown: readonly Device[]): DeviceG
     if (ofKind.length > 0) devices = ofKind;
     else note(`there is none of that name, only ${devices.map(({ name }) => name).join(", ")}`);
   }
-  const needed = asked.perWorker ?? (asked.mainGpu === undefined ? 1 : devices.length);
+  const isSpread = asked.mainGpu !== undefined || job.takesAll === true;
+  const needed = asked.perWorker ?? (isSpread ? devices.length : 1);
   if (needed > devices.length) {
     const problem = `the model needs ${needed} GPUs, and this machine shows ${devices.length}`;
     throw new SluiceError("JOB_INVALID", problem, { field: "model" });

@@ -153,7 +153,7 @@ export function bookings({ cpu, memory, gpu, maxScale }: FleetSpec) {
   // Small programs share a worker: each worker is a process of its own. Those that book memory do
   // not, because only a backend knows how many of them fit a machine.
   const small = memory === undefined && cpu < 1 ? Math.floor(1 / cpu) : 1;
-  const fitting = share < 1 ? Math.floor(1 / share) : small;
+  const fitting = gpu === undefined ? small : Math.floor(1 / Math.min(1, share));
   const instances = evenShare(maxScale, Math.max(1, Math.min(fitting, maxScale, 256)));
   return {
     instances,

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Engine } from "../../engines/engine.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { Logger } from "../../foundation/logger.ts";
@@ -144,8 +145,10 @@ function describe(
 function versionBody(registry: Registry, registration: Registration): JsonObject {
   const { name, version, url, runtime, served, settings, isLoadedAtStartup } = registration;
   const { queueSize } = registration;
-  const { deviceIds } = settings;
-  const hasGpu = deviceIds.length > 0;
+  const { all: workers } = served.workers;
+  const own = settings.deviceIds.map(String);
+  const gpus = own.length > 0 ? own : [...new Set(workers.flatMap((worker) => worker.gpus))];
+  const hasGpu = gpus.length > 0;
   const waiting = served.admission.waiting();
   return {
     ...{ modelName: name, modelVersion: version, modelUrl: url, runtime },
@@ -157,18 +160,19 @@ function versionBody(registry: Registry, registration: Registration): JsonObject
     startupTimeout: settings.startupTimeout,
     ...{ maxRetryTimeoutInSec: 300, clientTimeoutInMills: 0 },
     ...{ parallelType: "", parallelLevel: 0, deviceType: hasGpu ? "gpu" : "cpu" },
-    ...(hasGpu && { deviceIds: [...deviceIds] }),
+    // A part of a GPU has a name and no number.
+    ...(hasGpu && { deviceIds: gpus.filter((gpu) => /^\d+$/.test(gpu)).map(Number) }),
     ...{ continuousBatching: false, useJobTicket: false, useVenv: false, stateful: false },
     ...{ sequenceMaxIdleMSec: 0, sequenceTimeoutMSec: 0, maxNumSequence: 0 },
     ...{ maxSequenceJobQueueSize: 0, loadedAtStartup: isLoadedAtStartup },
-    workers: served.workers.all.map((worker) => ({
+    workers: workers.map((worker) => ({
       id: registry.workerId(worker),
       startTime: new Date(worker.startedMs).toISOString(),
       status: "READY",
       memoryUsage: 0,
-      pid: pidOf(worker.engine.choices?.pids),
-      gpu: hasGpu,
-      gpuUsage: hasGpu ? `gpuId::${deviceIds[worker.place % deviceIds.length]}` : "N/A",
+      pid: pidOf(worker.engine.choices),
+      gpu: worker.gpus.length > 0,
+      gpuUsage: worker.gpus.length > 0 ? `gpuId::${worker.gpus.join(",")}` : "N/A",
     })),
     jobQueueStatus: {
       remainingCapacity: Math.max(0, queueSize - waiting),
@@ -178,8 +182,8 @@ function versionBody(registry: Registry, registration: Registration): JsonObject
 }
 
 /** The process of a worker; 0 if it is within the server's own. */
-function pidOf(pids: Json | undefined): number {
-  const pid = Array.isArray(pids) ? pids[0] : undefined;
+function pidOf({ pid: own, pids }: NonNullable<Engine["choices"]> = {}): number {
+  const pid = Array.isArray(pids) ? pids[0] : own;
   return typeof pid === "number" ? pid : 0;
 }
 

@@ -1,12 +1,13 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, realpath, rm } from "node:fs/promises";
 import { basename, join, sep } from "node:path";
-import { listDevices } from "../../engines/devices.ts";
+import { listDevices, shownDevices } from "../../engines/devices.ts";
 import type { EngineContext } from "../../engines/engine.ts";
 import { type ModelOptions, modelOptions } from "../../engines/model-options.ts";
 import { openEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
+import { lazily } from "../../foundation/lazily.ts";
 import { limits } from "../../foundation/limits.ts";
 import {
   downloadDispatcher,
@@ -42,8 +43,8 @@ export interface ModelStoreOptions {
   /** Seconds that a worker may take for a batch, where nothing else says. */
   defaultResponseTimeout: number;
   defaultStartupTimeout: number;
-  /** Most GPUs, from number 0, that workers get in turn where nothing else says. */
-  gpus: number;
+  /** Most GPUs that workers get in turn where nothing else says; undefined: all. */
+  gpus: number | undefined;
   /** By name of the archive and by name of the model: how they are served. */
   served: Readonly<Record<string, WorkerOptions>>;
   serving: Serving;
@@ -64,6 +65,14 @@ export interface Registering {
 export class ModelStore {
   readonly #options: ModelStoreOptions;
   readonly #context: EngineContext;
+
+  /** The GPUs that handlers see, by their numbers there. */
+  readonly #shownDevices = lazily(async () => {
+    const { environment, logger } = this.#context;
+    const { devices, problem } = await listDevices(environment);
+    if (problem !== undefined) logger.log("warn", `GPUs are not given out (${problem})`);
+    return shownDevices(devices, environment);
+  });
 
   constructor(options: ModelStoreOptions, context: EngineContext) {
     this.#options = options;
@@ -165,9 +174,10 @@ export class ModelStore {
     const modelFor = (gpu: number | undefined) =>
       this.#modelOf({ directory: archive.directory, manifest }, own, settings, { gpu, config });
     const context = observedContext(this.#context, own, serving.observer);
-    const workers = new Workers((place) => {
+    const workers = new Workers(async (place) => {
       const gpu = deviceIds.length === 0 ? undefined : deviceIds[place % deviceIds.length];
-      return openEngine(modelFor(gpu), context);
+      const engine = await openEngine(modelFor(gpu), context);
+      return { engine, gpus: gpu === undefined ? [] : [String(gpu)] };
     }, context.clock);
     const queueSize = options.jobQueueSize ?? serving.limits.maxQueueSize;
     const how = { ...asServed, model: modelFor(undefined), maxQueueSize: queueSize };
@@ -209,9 +219,9 @@ export class ModelStore {
     const chosen = byModel.get(manifest.model.modelName);
     if (chosen !== undefined) return [chosen];
     if (deviceType !== undefined && deviceType !== "gpu") return [];
-    if (deviceIds !== undefined || this.#options.gpus === 0) return deviceIds ?? [];
-    const { devices } = await listDevices(this.#context.environment);
-    return devices.slice(0, this.#options.gpus).map((_, gpu) => gpu);
+    const { gpus } = this.#options;
+    if (deviceIds !== undefined || gpus === 0) return deviceIds ?? [];
+    return (await this.#shownDevices()).slice(0, gpus).map((_, gpu) => gpu);
   }
 
   #modelOf(

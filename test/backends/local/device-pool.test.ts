@@ -133,6 +133,13 @@ describe("DevicePool", () => {
     expect(given.map(({ CUDA_VISIBLE_DEVICES: shown }) => shown)).toEqual([..."01211"]);
   });
 
+  it("leases all devices to one that spreads over them", async () => {
+    const lease = (job: JobSpec) => poolOf().lease({ ...job, takesAll: true });
+    expect((await lease(jobOf())).environment.CUDA_VISIBLE_DEVICES).toBe("0,1,2");
+    const { devices } = await lease(jobOf({ devices: [2, 0] }));
+    expect(devices.map(({ id }) => id)).toEqual(["2", "0"]);
+  });
+
   it("leases the devices that the fewest others have", async () => {
     const pool = poolOf();
     const shownOf = async (job = jobOf()) => {

@@ -37,6 +37,17 @@ describe("python/sluice_predictor.py", () => {
     });
   });
 
+  it("ends where its GPU computes nothing any more, and starts again", (context) => {
+    needsPython(context);
+    return withCommand(options, async (engine) => {
+      expect(await rejectionOf(answerTo(engine, "ASSERT"))).toMatchObject({
+        code: "ENGINE_DIED",
+        message: expect.stringContaining("the GPU computes nothing any more: CUDA error: device"),
+      });
+      expect(await answerTo(engine, "next")).toBe("NEXT");
+    });
+  });
+
   it("keeps whatever is printed away from the answers", (context) => {
     needsPython(context);
     return withCommand(options, async (engine, lines) => {

@@ -40,6 +40,11 @@ describe("bookings", () => {
       instances: 2,
       workers: { max: 4, cpu: 8, memory: "3G", gpu: "h100:1" },
     });
+    // Each has its GPUs for itself, however little else it books.
+    expect(bookingsOf({ cpu: 0.1, gpu: "1", maxScale: 8 })).toEqual({
+      instances: 1,
+      workers: { max: 8, cpu: 0.1, gpu: "1" },
+    });
     const gpus = ["l40s:2", "l40s", "2", "0.5"].map((gpu) => bookingsOf({ gpu }).workers.gpu);
     expect(gpus).toEqual(["l40s:2", "l40s:1", "2", "1"]);
   });

@@ -1,8 +1,11 @@
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { DevicePool } from "../../../src/backends/local/device-pool.ts";
+import type { JsonObject } from "../../../src/foundation/json.ts";
 import { writeArchive } from "../../../src/serve/torchserve/archive.ts";
 import { manifestSchema } from "../../../src/serve/torchserve/archive-options.ts";
+import { standInDriver, threeGpus } from "../../engines/stand-in-driver.ts";
 import { serverFolder, serverHere } from "../server-here.ts";
 
 describe("the management address", () => {
@@ -10,6 +13,59 @@ describe("the management address", () => {
     const { addresses } = await serverHere({ models: { m: { model: "fake", workers: 3 } } });
     const described = await (await fetch(`${addresses.management}/models/m`)).json();
     expect(described).toMatchObject([{ minWorkers: 3, maxWorkers: 3, workers: [{}, {}, {}] }]);
+  });
+
+  it("describes the GPUs that workers have", async () => {
+    const folder = serverFolder();
+    const module = join(folder, "predictor.mjs");
+    writeFileSync(module, "export const predict = (batch) => batch.map(() => ({ ok: 1 }));");
+    const PATH = `${standInDriver(threeGpus)}${delimiter}${process.env.PATH}`;
+    const resources = { cores: 1, devices: new DevicePool({ PATH }) };
+    const model = { engine: "predictor", module, devices: "all" };
+    const models = { m: { model, workers: 4 }, named: { ...model, devices: [2] }, cpu: "fake" };
+    const { addresses } = await serverHere({ models }, { resources });
+    const described = async (name: string) =>
+      ((await (await fetch(`${addresses.management}/models/${name}`)).json()) as JsonObject[])[0];
+    expect(await described("m")).toMatchObject({
+      ...{ deviceType: "gpu", deviceIds: [0, 1, 2] },
+      workers: [0, 1, 2, 0].map((id) => ({ gpu: true, gpuUsage: `gpuId::${id}` })),
+    });
+    expect(await described("named")).toMatchObject({
+      ...{ deviceIds: [2], workers: [{ gpu: true, gpuUsage: "gpuId::2" }] },
+    });
+    const cpu = await described("cpu");
+    expect(cpu).toMatchObject({ deviceType: "cpu", workers: [{ gpu: false, gpuUsage: "N/A" }] });
+    expect(cpu).not.toHaveProperty("deviceIds");
+  });
+
+  it.each([
+    [{}, {}, [0, 1, 2]],
+    [{ gpus: 2 }, {}, [0, 1]],
+    [{ gpus: 0 }, {}, undefined],
+    // A handler counts those that it sees.
+    [{}, { CUDA_VISIBLE_DEVICES: "2,1" }, [0, 1]],
+  ])("gives workers of archives GPUs by %j and %j: %j", async (archives, shown, deviceIds) => {
+    const folder = serverFolder();
+    const handler = { path: join(folder, "handler.mjs"), name: "handler.mjs" };
+    writeFileSync(
+      handler.path,
+      "let id; export const initialize = ({ system_properties }) => { id = system_properties.gpu_id; };" +
+        "export const handle = (rows) => rows.map(() => ({ id }));",
+    );
+    const about = { modelName: "n", handler: handler.name };
+    const manifest = manifestSchema.parse({ runtime: "node", model: about });
+    await writeArchive(join(folder, "n.mar"), manifest, [handler]);
+    const environment = { PATH: `${standInDriver(threeGpus)}${delimiter}/usr/bin`, ...shown };
+    const { addresses } = await serverHere(
+      { models: {}, archives: { modelStore: folder, load: { n: "n.mar" }, ...archives } },
+      { homeDirectory: folder, environment },
+    );
+    const [described] = (await (
+      await fetch(`${addresses.management}/models/n`)
+    ).json()) as JsonObject[];
+    expect(described!.deviceIds).toEqual(deviceIds);
+    const asked = await fetch(`${addresses.inference}/predictions/n`, { method: "POST" });
+    expect(await asked.json()).toEqual({ id: deviceIds?.[0] ?? null });
   });
 
   it("takes any number, as TorchServe does, and shows it", async () => {
