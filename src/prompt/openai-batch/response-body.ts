@@ -67,11 +67,12 @@ function responseBody(
 
 function chatChoice(answer: Answer, index: number): JsonObject {
   const { text, logprobs, toolCalls } = answer;
-  const calls = toolCalls && { tool_calls: [...toolCalls] };
-  const content = calls && text === "" ? null : text;
+  const content = toolCalls && text === "" ? null : text;
+  const message: JsonObject = { role: "assistant", content, refusal: null };
+  if (toolCalls) message.tool_calls = [...toolCalls];
   return {
     index,
-    message: { role: "assistant", content, refusal: null, ...calls },
+    message,
     logprobs: logprobs === undefined ? null : { content: logprobs.map(chatLogprob), refusal: null },
     finish_reason: finishReasonOf(answer),
   };
