@@ -171,7 +171,8 @@ function assertNeutral(
 ): void {
   if (withoutEffect.has(name)) return;
   const neutral = Object.hasOwn(neutralValues, name) ? neutralValues[name]! : undefined;
-  if (neutral?.some((fine) => canonicalJson(fine) === canonicalJson(value))) return;
+  if (neutral?.some((fine) => fine === value || canonicalJson(fine) === canonicalJson(value)))
+    return;
   const field = `body.${name}`;
   if (toolFields.has(name)) throw unsupported(field, withoutTools);
   if (neutral) throw unsupported(field, `only ${neutral.map(canonicalJson).join(" or ")} is taken`);
