@@ -32,7 +32,11 @@ export function jsonObjectIn(text: string): JsonObject | undefined {
 /** Whether a value nests deeper than that: endless nesting can be parsed, and never be written. */
 export function isDeeperThan(depth: number, value: Json): boolean {
   if (typeof value !== "object" || value === null) return false;
-  return depth === 0 || Object.values(value).some((inner) => isDeeperThan(depth - 1, inner));
+  if (depth === 0) return true;
+  for (const inner of Array.isArray(value) ? value : Object.values(value)) {
+    if (isDeeperThan(depth - 1, inner)) return true;
+  }
+  return false;
 }
 
 /** Whether a value is of `JSON.rawJSON`. The types do not have it yet. */

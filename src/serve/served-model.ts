@@ -308,8 +308,9 @@ export class ServedModel {
       const isAlone = this.#suspects.mustBeAlone(request);
       const cost = costOf(request, this.#longestAnswer);
       const turn = { caller: name, weight, cost, priority, maxWaitMs, isAlone };
-      const leave = await this.admission.enter(turn, signal);
-      const begunMs = clock.monotonic();
+      const entered = this.admission.enter(turn, signal);
+      const leave = entered instanceof Promise ? await entered : entered;
+      const begunMs = leave === entered ? cameMs : clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
       onTurn?.(begunMs - cameMs);
       spans?.admitted(this.name, this.#engine, request);

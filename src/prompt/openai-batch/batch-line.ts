@@ -34,6 +34,13 @@ const kinds: Readonly<Record<string, RequestKind>> = {
   "/v1/embeddings": "embedding",
 };
 
+/** Fields of a body that are no parameters; the first has the words. */
+const ownFields = {
+  chat: ["messages", "model", "response_format"],
+  completion: ["prompt", "model", "response_format"],
+  embedding: ["input", "model"],
+} as const;
+
 /** Most texts of one embedding or completion, the same as OpenAI's for embeddings. */
 const maxInputs = 2048;
 
@@ -61,17 +68,15 @@ export function readBatchLine(row: JsonObject, taken: TakenOfChats): BatchLine {
   if (!isJsonObject(body)) throw invalid("body", "an object", body!);
   const { model = null } = body;
   if (model !== null && typeof model !== "string") throw invalid("body.model", "a text", model);
-  const own = { chat: "messages", completion: "prompt", embedding: "input" }[kind];
-  const others = kind === "embedding" ? [] : ["response_format"];
+  const own = ownFields[kind];
   const tools = kind === "chat" ? toolsOfBody(body) : undefined;
-  const known = ["model", own, ...others, ...(tools ? toolFields : [])];
-  const parameters = parametersOfBody(body, kind, known);
+  const parameters = parametersOfBody(body, kind, tools ? [...own, ...toolFields] : own);
   const line: BatchLine = { kind, model: model ?? undefined, parameters };
   const format = kind === "embedding" ? undefined : formatOfBody(body);
   if (format) line.format = format;
   if (tools) line.tools = tools;
   if (kind === "chat") line.messages = messagesOfBody(body, taken);
-  else line.prompts = textsOf(body[own], `body.${own}`);
+  else line.prompts = textsOf(body[own[0]], `body.${own[0]}`);
   return line;
 }
 

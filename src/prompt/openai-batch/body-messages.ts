@@ -84,7 +84,8 @@ function messageOf(message: Json, field: string, taken: TakenOfChats): ChatMessa
 }
 
 function assertEmpty(message: JsonObject, own: readonly string[], field: string): void {
-  for (const [name, value] of Object.entries(message)) {
+  for (const name in message) {
+    const value = message[name];
     const isEmpty = value === null || (Array.isArray(value) && value.length === 0);
     if (isEmpty || own.includes(name)) continue;
     throw unsupported(`${field}.${name}`, callFields.has(name) ? withoutToolMessages : "");

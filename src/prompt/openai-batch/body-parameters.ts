@@ -9,8 +9,8 @@ export type RequestKind = "chat" | "completion" | "embedding";
 
 type Changes = Partial<SamplingParameters>;
 
-/** The changes that a field's value makes; undefined = an invalid value. */
-type Reader = (value: Json) => Changes | undefined;
+/** Adds the changes that a field's value makes; false = an invalid value. */
+type Reader = (value: Json, changes: Changes) => boolean;
 
 interface Parameter {
   /** What the value must be, for messages. */
@@ -25,76 +25,52 @@ function number(
   must: string,
   isFine: (value: number) => boolean = () => true,
 ): Parameter {
-  const isNumber = (value: Json): value is number => typeof value === "number" && isFine(value);
-  return { must, read: (value) => (isNumber(value) ? { [key]: value } : undefined) };
+  const read: Reader = (value, changes: Record<string, unknown>) => {
+    if (typeof value !== "number" || !isFine(value)) return false;
+    changes[key] = value;
+    return true;
+  };
+  return { must, read };
 }
 
 const within = (low: number, high: number) => (value: number) => value >= low && value <= high;
-const wholeWithin = (low: number, high: number) => (value: number) =>
-  Number.isSafeInteger(value) && value >= low && value <= high;
-
-const maxTokens: Parameter = {
-  must: "a whole number of at least 1",
-  read: (value) =>
-    typeof value === "number" && Number.isSafeInteger(value) && value >= 1
-      ? { maxNewTokens: value }
-      : undefined,
+const wholeFrom = (low: number, high = Number.MAX_SAFE_INTEGER) => {
+  return (value: number) => Number.isSafeInteger(value) && value >= low && value <= high;
 };
+
+const maxTokens = number("maxNewTokens", "a whole number of at least 1", wholeFrom(1));
 
 /** Sampling parameters of chats and completions. */
-const shared: Readonly<Record<string, Parameter>> = {
-  max_tokens: maxTokens,
-  // OpenAI's newer name. It wins if a body has both.
-  max_completion_tokens: maxTokens,
-  temperature: number("temperature", "a number from 0 to 10", within(0, 10)),
-  top_p: number("topP", "a number above 0, at most 1", (value) => value > 0 && value <= 1),
-  top_k: {
-    must: "a whole number of at least -1",
-    read: (value) =>
-      typeof value === "number" && Number.isSafeInteger(value) && value >= -1
-        ? { topK: Math.max(0, value) }
-        : undefined,
-  },
-  min_p: number("minP", "a number from 0 to 1", within(0, 1)),
-  repetition_penalty: number("repetitionPenalty", "a number above 0", (value) => value > 0),
-  presence_penalty: number("presencePenalty", "a number from -2 to 2", within(-2, 2)),
-  frequency_penalty: number("frequencyPenalty", "a number from -2 to 2", within(-2, 2)),
-  seed: number("seed", `a whole number from 0 to ${maxSeed}`, wholeWithin(0, maxSeed)),
-  stop: { must: "a text or a list of texts", read: readStop },
-  n: number(
-    "numReturnSequences",
-    `a whole number from 1 to ${limits.maxReturnSequences}`,
-    wholeWithin(1, limits.maxReturnSequences),
-  ),
-  ignore_eos: {
-    must: "true or false",
-    read: (value) => (typeof value === "boolean" ? { ignoreEos: value } : undefined),
-  },
-};
+const shared: readonly [string, Parameter][] = [
+  ["max_tokens", maxTokens],
+  ["max_completion_tokens", maxTokens],
+  ["temperature", number("temperature", "a number from 0 to 10", within(0, 10))],
+  ["top_p", number("topP", "a number above 0, at most 1", (value) => value > 0 && value <= 1)],
+  ["top_k", { must: "a whole number of at least -1", read: readTopK }],
+  ["min_p", number("minP", "a number from 0 to 1", within(0, 1))],
+  ["repetition_penalty", number("repetitionPenalty", "a number above 0", (value) => value > 0)],
+  ["presence_penalty", number("presencePenalty", "a number from -2 to 2", within(-2, 2))],
+  ["frequency_penalty", number("frequencyPenalty", "a number from -2 to 2", within(-2, 2))],
+  ["seed", number("seed", `a whole number from 0 to ${maxSeed}`, wholeFrom(0, maxSeed))],
+  ["stop", { must: "a text or a list of texts", read: readStop }],
+  [
+    "n",
+    number(
+      "numReturnSequences",
+      `a whole number from 1 to ${limits.maxReturnSequences}`,
+      wholeFrom(1, limits.maxReturnSequences),
+    ),
+  ],
+  ["ignore_eos", { must: "true or false", read: readIgnoreEos }],
+];
 
 const logprobsMust = `a whole number from 0 to ${limits.maxLogprobs}`;
+const isLogprobs = wholeFrom(0, limits.maxLogprobs);
 
-const parameters: Readonly<Record<RequestKind, Readonly<Record<string, Parameter>>>> = {
-  chat: {
-    ...shared,
-    // Without `top_logprobs`, the likeliest token is reported too.
-    logprobs: {
-      must: "true or false",
-      read: (value) => (typeof value === "boolean" ? (value ? { logprobs: 1 } : {}) : undefined),
-    },
-  },
-  completion: {
-    ...shared,
-    logprobs: number("logprobs", logprobsMust, wholeWithin(0, limits.maxLogprobs)),
-  },
-  embedding: {},
-};
-
-/** The same as lists: they are gone through for every request. */
-const entries: Readonly<Record<RequestKind, readonly [string, Parameter][]>> = {
-  chat: Object.entries(parameters.chat),
-  completion: Object.entries(parameters.completion),
-  embedding: [],
+const parameters: Readonly<Record<RequestKind, ReadonlyMap<string, Parameter>>> = {
+  chat: new Map([...shared, ["logprobs", { must: "true or false", read: readLogprobs }]]),
+  completion: new Map([...shared, ["logprobs", number("logprobs", logprobsMust, isLogprobs)]]),
+  embedding: new Map(),
 };
 
 /** Fields that never change the answer. */
@@ -161,45 +137,71 @@ export function parametersOfBody(
 ): Changes {
   const known = parameters[kind];
   const changes: Changes = {};
-  for (const [name, value] of Object.entries(body)) {
-    if (value === null || own.includes(name) || Object.hasOwn(known, name)) continue;
-    if (kind === "chat" && name === "top_logprobs" && body.logprobs === true) continue;
-    assertNeutral(name, value, [...Object.keys(known), ...own]);
+  for (const name in body) {
+    const value = body[name];
+    if (value === null || value === undefined || own.includes(name)) continue;
+    const parameter = known.get(name);
+    if (parameter === undefined) {
+      if (kind === "chat" && name === "top_logprobs" && body.logprobs === true) continue;
+      assertNeutral(name, value, known, own);
+    } else if (!parameter.read(value, changes)) {
+      throw invalid(`body.${name}`, parameter.must, value);
+    }
   }
-  // In the order of the table: if a body has two names for one parameter, the later one wins.
-  for (const [name, { must, read }] of entries[kind]) {
-    const value = Object.hasOwn(body, name) ? body[name] : undefined;
-    if (value === undefined || value === null) continue;
-    const change = read(value);
-    if (change === undefined) throw invalid(`body.${name}`, must, value);
-    Object.assign(changes, change);
-  }
+  // OpenAI's newer name wins if a body has both.
+  const { max_completion_tokens: maxNewTokens } = body;
+  if (typeof maxNewTokens === "number") changes.maxNewTokens = maxNewTokens;
   if (kind === "chat" && body.logprobs === true) readTopLogprobs(body.top_logprobs, changes);
   return changes;
 }
 
 function readTopLogprobs(value: Json | undefined, changes: Changes): void {
   if (value === undefined || value === null || value === 0) return;
-  if (typeof value !== "number" || !wholeWithin(0, limits.maxLogprobs)(value)) {
+  if (typeof value !== "number" || !isLogprobs(value)) {
     throw invalid("body.top_logprobs", logprobsMust, value);
   }
   changes.logprobs = value;
 }
 
-function assertNeutral(name: string, value: Json, known: readonly string[]): void {
+function assertNeutral(
+  name: string,
+  value: Json,
+  known: ReadonlyMap<string, Parameter>,
+  own: readonly string[],
+): void {
   if (withoutEffect.has(name)) return;
   const neutral = Object.hasOwn(neutralValues, name) ? neutralValues[name]! : undefined;
-  if (neutral?.some((fine) => canonicalJson(fine) === canonicalJson(value))) return;
+  if (neutral?.some((fine) => fine === value || canonicalJson(fine) === canonicalJson(value)))
+    return;
   const field = `body.${name}`;
   if (toolFields.has(name)) throw unsupported(field, withoutTools);
   if (neutral) throw unsupported(field, `only ${neutral.map(canonicalJson).join(" or ")} is taken`);
-  const meant = nearest(name, known);
+  const meant = nearest(name, [...known.keys(), ...own]);
   throw unsupported(field, meant === undefined ? "" : `did you mean ${meant}?`);
 }
 
-function readStop(value: Json): Changes | undefined {
-  if (typeof value === "string") return { stop: [value] };
-  if (!Array.isArray(value)) return undefined;
-  const texts = value.filter((text) => typeof text === "string");
-  return texts.length === value.length ? { stop: texts } : undefined;
+function readTopK(value: Json, changes: Changes): boolean {
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < -1) return false;
+  changes.topK = Math.max(0, value);
+  return true;
+}
+
+function readStop(value: Json, changes: Changes): boolean {
+  const texts = typeof value === "string" ? [value] : value;
+  if (!Array.isArray(texts) || texts.some((text) => typeof text !== "string")) return false;
+  changes.stop = texts as string[];
+  return true;
+}
+
+function readIgnoreEos(value: Json, changes: Changes): boolean {
+  if (typeof value !== "boolean") return false;
+  changes.ignoreEos = value;
+  return true;
+}
+
+/** Of a chat: without `top_logprobs`, the likeliest token is reported too. */
+function readLogprobs(value: Json, changes: Changes): boolean {
+  if (typeof value !== "boolean") return false;
+  if (value) changes.logprobs = 1;
+  return true;
 }

@@ -56,12 +56,7 @@ function responseBody(
   const usage = responses.reduce((sum, it) => (it ? addUsage(sum, it.usage) : sum), noUsage);
   if (request?.embed) return embeddings(answers, model, usage);
   const isChat = request?.messages !== undefined;
-  const choices = answers.map((answer, index) => ({
-    index,
-    ...(isChat ? chatChoice(answer) : textChoice(answer)),
-    finish_reason:
-      answer.toolCalls && answer.finishReason === "stop" ? "tool_calls" : answer.finishReason,
-  }));
+  const choices = answers.map(isChat ? chatChoice : textChoice);
   return {
     object: isChat ? "chat.completion" : "text_completion",
     model,
@@ -70,14 +65,21 @@ function responseBody(
   };
 }
 
-function chatChoice({ text, logprobs, toolCalls }: Answer): JsonObject {
-  const calls = toolCalls && { tool_calls: [...toolCalls] };
-  const content = calls && text === "" ? null : text;
+function chatChoice(answer: Answer, index: number): JsonObject {
+  const { text, logprobs, toolCalls } = answer;
+  const content = toolCalls && text === "" ? null : text;
+  const message: JsonObject = { role: "assistant", content, refusal: null };
+  if (toolCalls) message.tool_calls = [...toolCalls];
   return {
-    message: { role: "assistant", content, refusal: null, ...calls },
+    index,
+    message,
     logprobs: logprobs === undefined ? null : { content: logprobs.map(chatLogprob), refusal: null },
+    finish_reason: finishReasonOf(answer),
   };
 }
+
+const finishReasonOf = ({ toolCalls, finishReason }: Answer) =>
+  toolCalls && finishReason === "stop" ? "tool_calls" : finishReason;
 
 function chatLogprob({ token, logprob, alternatives }: TokenLogprob): JsonObject {
   return {
@@ -92,8 +94,14 @@ function chatLogprob({ token, logprob, alternatives }: TokenLogprob): JsonObject
   };
 }
 
-function textChoice({ text, logprobs }: Answer): JsonObject {
-  return { text, logprobs: logprobs === undefined ? null : textLogprobs(logprobs) };
+function textChoice(answer: Answer, index: number): JsonObject {
+  const { text, logprobs } = answer;
+  return {
+    index,
+    text,
+    logprobs: logprobs === undefined ? null : textLogprobs(logprobs),
+    finish_reason: finishReasonOf(answer),
+  };
 }
 
 function textLogprobs(tokens: readonly TokenLogprob[]): JsonObject {

@@ -61,17 +61,22 @@ interface WireOptions {
   base64: boolean;
 }
 
+const whole: WireOptions = { stream: false, includeUsage: false, base64: false };
+
 interface SplitBody {
   wire: WireOptions;
   rest: JsonObject;
 }
 
 function streamOptions(body: JsonObject): SplitBody {
-  const { stream = null, stream_options: options = null, ...rest } = body;
+  const { stream = null, stream_options: options = null } = body;
   if (stream !== null && typeof stream !== "boolean") throw wrong("stream", "true or false");
   if (options !== null && !isJsonObject(options)) throw wrong("stream_options", "an object");
+  // As a field of a row, only `stream: true` would be refused.
+  if (stream !== true) return { wire: whole, rest: body };
+  const { stream: _, ...rest } = body;
   const includeUsage = options?.include_usage === true;
-  return { wire: { stream: stream === true, includeUsage, base64: false }, rest };
+  return { wire: { stream, includeUsage, base64: false }, rest };
 }
 
 function vectorOptions(body: JsonObject): SplitBody {
