@@ -141,7 +141,7 @@ async function dispatch(
   const taken = new Set<number>();
   const rows = new RowCounts(storage, plan);
   const end = new AbortController();
-  const take = takerOf(options, { storage, plan, own, claims }, clock, end.signal);
+  const take = takerOf(options, { storage, plan, own, claims }, dependencies, end.signal);
   const ownTasks = new Set(own.tasks);
   let dispatcher: Dispatcher | undefined;
   const takeMore = async () => {
@@ -190,7 +190,7 @@ async function dispatch(
 function takerOf(
   { tasks, share, help = tasks === undefined }: JoinedTasks,
   { storage, plan, own, claims }: JoinedRun,
-  clock: Clock,
+  { clock, random }: Pick<RunWorkerOptions["dependencies"], "clock" | "random">,
   signal: AbortSignal,
 ): () => Promise<number[]> {
   if (help) {
@@ -198,7 +198,7 @@ function takerOf(
     const total = plan.tasks.count;
     const part = share === undefined ? undefined : rangeOf(share, plan);
     const source = new TaskSource({
-      ...{ storage, clock, claims, of: plan, total, committed, signal },
+      ...{ storage, clock, random, claims, of: plan, total, committed, signal },
       share: part,
     });
     return () => source.take();

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Storage } from "../../../src/data/storage/storage.ts";
 import type { IndexRange } from "../../../src/foundation/index-set.ts";
+import { seededRandom } from "../../../src/foundation/random.ts";
 import { shareOf } from "../../../src/foundation/shares.ts";
 import { Claims, removeClaims } from "../../../src/run/claims/claims.ts";
 import { TaskSource } from "../../../src/run/claims/task-source.ts";
@@ -27,7 +28,8 @@ function joined(total: number) {
     }));
     const claims = new Claims({ storage: own, clock, processes, of, owner: name });
     const stop = new AbortController();
-    const options = { storage, clock, claims, of, total, committed: new Set<number>() };
+    const random = seededRandom(pid);
+    const options = { storage, clock, random, claims, of, total, committed: new Set<number>() };
     const source = new TaskSource({ ...options, share, signal: stop.signal });
     /** Its heartbeat reaches nobody any more. */
     const die = async () => {
