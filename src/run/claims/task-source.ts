@@ -6,7 +6,7 @@ import type { Random } from "../../foundation/random.ts";
 import { commitPath, type RunGeneration, sealPath } from "../directory/layout.ts";
 import { assertStands } from "../directory/run-storage.ts";
 import { committedTasks } from "../seal/commits.ts";
-import type { Claims } from "./claims.ts";
+import type { Claims, StandingClaim } from "./claims.ts";
 
 /** Most tasks of one claim. */
 const maxClaimedTasks = 256;
@@ -58,6 +58,10 @@ export class TaskSource {
   #msPerTask: number | undefined;
   /** Time until all workers together have claimed all tasks. */
   #restMs: number | undefined;
+  /** Tasks that no claim covered at the last look, and since when they are so many. */
+  #seen = { open: -1, sinceMs: 0 };
+  /** Time of the last look at the heartbeats of others while it had tasks of its own. */
+  #watchedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: TaskSourceOptions) {
     this.#options = options;
@@ -72,14 +76,13 @@ export class TaskSource {
    */
   async take(): Promise<number[]> {
     const { clock, claims, signal } = this.#options;
-    const startMs = clock.monotonic();
-    this.#measure(startMs);
+    this.#measure(clock.monotonic());
     for (let isWaiting = false; ; isWaiting = true) {
       signal.throwIfAborted();
       const lookMs = clock.monotonic();
       // If every task is claimed, others can only succeed a claim: that shows when we try to.
       if (!isWaiting || this.#open() > 0) await claims.read();
-      const range = this.#leavesRest(startMs) ? undefined : await this.#claimNext();
+      const range = this.#leavesRest() ? undefined : await this.#claimNext();
       if (range) {
         this.#claimMs = clock.monotonic() - lookMs;
         const tasks = tasksOf(range).filter((task) => !this.#isSettled(task));
@@ -104,20 +107,21 @@ export class TaskSource {
   }
 
   /**
-   * True if others will have begun all tasks before this worker could end one. If they have not
-   * after that time, it takes one after all.
+   * True if others will have begun all tasks before this worker could end one. If they claim none
+   * in the time that it takes for one, it takes one after all.
    */
-  #leavesRest(startMs: number): boolean {
+  #leavesRest(): boolean {
     const nowMs = this.#options.clock.monotonic();
     const open = this.#open();
+    if (open !== this.#seen.open) this.#seen = { open, sinceMs: nowMs };
     const msBetween = this.#msBetweenClaims(nowMs, open);
     this.#restMs = msBetween === undefined ? undefined : open * msBetween;
     if (this.#msPerTask === undefined || msBetween === undefined) return false;
     const averageMs = msBetween * this.#options.claims.owners().size;
     const isSlow = this.#msPerTask > slowFactor * averageMs;
-    // The task that it still processes may take as long again.
+    // It may not be done with its last task.
     const isLate = 2 * this.#msPerTask > open * msBetween;
-    return isSlow && isLate && nowMs - startMs < this.#msPerTask;
+    return isSlow && isLate && nowMs - this.#seen.sinceMs < this.#msPerTask;
   }
 
   /**
@@ -156,8 +160,25 @@ export class TaskSource {
       const [gap] = share ? within(this.#gaps(), share) : [];
       if (!gap) return undefined;
       const range = { first: gap.first, last: gap.first + this.#size(gap) - 1 };
-      if (await claims.claim(range)) return range;
+      if (!(await claims.claim(range))) continue;
+      await this.#watchOthers(gap);
+      return range;
     }
+  }
+
+  /**
+   * Looks at the heartbeats of others a while before this worker helps, so that it then knows whose
+   * have stood still.
+   *
+   * @param left what was left of its own share.
+   */
+  async #watchOthers({ first, last }: IndexRange): Promise<void> {
+    const leftMs = (last - first + 1) * (this.#msPerTask ?? Number.POSITIVE_INFINITY);
+    const nowMs = this.#options.clock.monotonic();
+    const isSoon = leftMs <= 2 * limits.maxHeartbeatSilenceMs;
+    if (!isSoon || nowMs - this.#watchedMs < limits.maxHeartbeatSilenceMs / 2) return;
+    this.#watchedMs = nowMs;
+    await this.#options.claims.staleAmong(this.#unfinished().map(({ owner }) => owner));
   }
 
   /** Claims tasks that no claim covers, as far as possible from those who work towards them. */
@@ -173,12 +194,8 @@ export class TaskSource {
   /** Succeeds a claim whose owner is gone, or its first tasks: the others are open then. */
   async #claimStale(): Promise<IndexRange | undefined> {
     const { claims, storage, of } = this.#options;
-    const unfinished = () =>
-      [...claims.standing()].filter(
-        (claim) => !tasksOf(claim).every((task) => this.#committed.has(task)),
-      );
-    const stale = await claims.staleAmong(unfinished().map(({ owner }) => owner));
-    const left = () => unfinished().filter(({ owner }) => stale.has(owner));
+    const stale = await claims.staleAmong(this.#unfinished().map(({ owner }) => owner));
+    const left = () => this.#unfinished().filter(({ owner }) => stale.has(owner));
     if (left().length === 0) return undefined;
     this.#committed = await committedTasks(storage, of);
     for (const { first, last, key } of left()) {
@@ -186,6 +203,13 @@ export class TaskSource {
       if (await claims.claim(range, key)) return range;
     }
     return undefined;
+  }
+
+  /** Claims with tasks that were not committed when this worker looked last. */
+  #unfinished(): StandingClaim[] {
+    return [...this.#options.claims.standing()].filter(
+      (claim) => !tasksOf(claim).every((task) => this.#committed.has(task)),
+    );
   }
 
   /** One of the longest gaps: if all helpers took the same one, only one of them would get it. */
