@@ -245,12 +245,13 @@ export class TaskSource {
     return this.#committed.has(task) || this.#given.has(task);
   }
 
-  /** True if others need wait for nothing that this worker could do, and it for nothing of theirs. */
+  /** True if every task is committed or given to this worker, or the run is sealed. */
   async #isOver(): Promise<boolean> {
     const { storage, of } = this.#options;
     // A listing of all commits is long, and many workers may wait: first a look at one task.
     const last = this.#lastUnsettled();
-    if (last === undefined || (await storage.stat(commitPath(last, of)))) {
+    if (last === undefined) return true;
+    if (await storage.stat(commitPath(last, of))) {
       this.#committed = await committedTasks(storage, of);
       if (this.#lastUnsettled() === undefined) return true;
     }
