@@ -58,7 +58,7 @@ export class TaskSource {
   #msPerTask: number | undefined;
   /** Time until all workers together have claimed all tasks. */
   #restMs: number | undefined;
-  /** Tasks that no claim covered at the last look, and since when they are so many. */
+  /** Tasks that no claim covered at the last look, and when others claimed some last. */
   #seen = { open: -1, sinceMs: 0 };
   /** Time of the last look at the heartbeats of others while it had tasks of its own. */
   #watchedMs = Number.NEGATIVE_INFINITY;
@@ -90,6 +90,7 @@ export class TaskSource {
         const open = this.#open();
         this.#lastHandOut = { tasks: tasks.length, atMs: clock.monotonic(), open };
         this.#firstHandOut ??= this.#lastHandOut;
+        this.#seen.open = open;
         if (tasks.length > 0) return tasks;
         continue;
       }

@@ -247,6 +247,37 @@ describe("the tasks of a joining worker", () => {
     },
   );
 
+  it("are not left by a slow worker to a fast one that is gone", async () => {
+    const total = 500;
+    const { worker, run, pass, commit, clock } = joined(total);
+    let done = 0;
+    const work = async (it: ReturnType<typeof worker>, msPerTask: number, untilMs: number) => {
+      await it.claims.begin();
+      for (let tasks = await it.take(); tasks.length > 0; tasks = await it.take()) {
+        for (const task of tasks) {
+          await pass(msPerTask);
+          await commit(task);
+          done++;
+        }
+        if (clock.monotonic() > untilMs) return await it.die();
+      }
+      await it.claims.end();
+    };
+    const ended = run(
+      (async () => {
+        const slow = work(worker("a"), 1000, Number.POSITIVE_INFINITY);
+        await work(worker("b"), 10, 4400);
+        const fromMs = clock.monotonic();
+        const left = total - done;
+        await slow;
+        return { left, ms: clock.monotonic() - fromMs };
+      })(),
+    );
+    const { left, ms } = await ended;
+    expect(left).toBeGreaterThan(40);
+    expect(ms / left).toBeLessThan(1100);
+  });
+
   it("belong to one of two who claim the same, and the other one learns of it", async () => {
     const { worker, run } = joined(4);
     const [first, second] = [worker("a"), worker("b")];
