@@ -41,10 +41,11 @@ export interface StandingClaim extends Claim {
 /** Requests to the store that are under way at once. */
 const requestsAtOnce = 32;
 
-/** When the heartbeat of an owner moved last, on our own clock. */
+/** When the heartbeat of an owner moved last, and when we looked, on our own clock. */
 interface Observation {
   beat: number;
   sinceMs: number;
+  lookedMs: number;
 }
 
 export interface ClaimsOptions {
@@ -68,6 +69,8 @@ export class Claims {
   readonly #standing = new Map<number, StandingClaim>();
   readonly #seen = new Set<string>();
   readonly #observed = new Map<string, Observation>();
+  /** Owners that have ended or died. */
+  readonly #gone = new Set<string>();
   #beat = 0;
   #cancelTimer = () => {};
   #beating: Promise<void> = Promise.resolve();
@@ -139,26 +142,35 @@ export class Claims {
   }
 
   /**
-   * Owners that process their tasks no more: they ended or died, or their heartbeat has not moved
-   * for `maxHeartbeatSilenceMs` of our own clock. The others may be alive.
+   * Those of the owners that process their tasks no more: they ended or died, or their heartbeat
+   * has not moved for `maxHeartbeatSilenceMs` of our own clock. The others may be alive.
    */
-  async staleOwners(): Promise<Set<string>> {
-    const owners = this.owners();
-    owners.delete(this.#options.owner);
-    const looks = Array.from(owners, async (owner) => ((await this.#isStale(owner)) ? owner : []));
+  async staleAmong(owners: Iterable<string>): Promise<Set<string>> {
+    const others = new Set(owners);
+    others.delete(this.#options.owner);
+    const looks = Array.from(others, async (owner) => ((await this.#isStale(owner)) ? owner : []));
     return new Set((await Promise.all(looks)).flat());
   }
 
   async #isStale(owner: string): Promise<boolean> {
     const { storage, clock, processes, of } = this.#options;
-    const record = await readJson<OwnerRecord>(storage, claimOwnerPath(owner, of));
-    if (record?.hasEnded) return true;
-    if (record && processes.look(record) === "dead") return true;
-    const beat = record?.beat ?? 0;
-    const nowMs = clock.monotonic();
+    if (this.#gone.has(owner)) return true;
     const before = this.#observed.get(owner);
-    if (before?.beat !== beat) this.#observed.set(owner, { beat, sinceMs: nowMs });
-    return before?.beat === beat && nowMs - before.sinceMs >= limits.maxHeartbeatSilenceMs;
+    // Until the next heartbeat is due, a look shows what the last one did.
+    if (before && clock.monotonic() - before.lookedMs < limits.heartbeatIntervalMs) {
+      return isSilent(before);
+    }
+    const record = await readJson<OwnerRecord>(storage, claimOwnerPath(owner, of));
+    if (record && (record.hasEnded || processes.look(record) === "dead")) {
+      this.#gone.add(owner);
+      return true;
+    }
+    const beat = record?.beat ?? 0;
+    const lookedMs = clock.monotonic();
+    const sinceMs = before?.beat === beat ? before.sinceMs : lookedMs;
+    const now = { beat, sinceMs, lookedMs };
+    this.#observed.set(owner, now);
+    return isSilent(now);
   }
 
   #note(claim: StandingClaim): void {
@@ -186,6 +198,9 @@ export class Claims {
     return storage.replace(claimOwnerPath(owner, of), recordBytes(record));
   }
 }
+
+const isSilent = ({ sinceMs, lookedMs }: Observation) =>
+  lookedMs - sinceMs >= limits.maxHeartbeatSilenceMs;
 
 /** Removes the claims of a generation that is sealed. Errors of the store are ignored. */
 export async function removeClaims(storage: Storage, of: RunGeneration): Promise<void> {

@@ -2,10 +2,11 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import type { IndexRange } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type RunGeneration, sealPath } from "../directory/layout.ts";
+import type { Random } from "../../foundation/random.ts";
+import { commitPath, type RunGeneration, sealPath } from "../directory/layout.ts";
 import { assertStands } from "../directory/run-storage.ts";
 import { committedTasks } from "../seal/commits.ts";
-import type { Claims } from "./claims.ts";
+import type { Claims, StandingClaim } from "./claims.ts";
 
 /** Most tasks of one claim. */
 const maxClaimedTasks = 256;
@@ -19,6 +20,7 @@ const slowFactor = 3;
 export interface TaskSourceOptions {
   storage: Storage;
   clock: Clock;
+  random: Random;
   claims: Claims;
   of: RunGeneration;
   /** All tasks of the run. */
@@ -29,6 +31,13 @@ export interface TaskSourceOptions {
   share: IndexRange | undefined;
   /** Abort it once the worker needs no more tasks. */
   signal: AbortSignal;
+}
+
+/** Tasks given to a worker, and how many were left that no claim covered. */
+interface HandOut {
+  tasks: number;
+  atMs: number;
+  open: number;
 }
 
 /**
@@ -43,12 +52,16 @@ export class TaskSource {
   readonly #given = new Set<number>();
   /** Time of the last claim with the reading before it. */
   #claimMs = 0;
-  /** When tasks were handed out last, and how many were left that no claim covered. */
-  #handedOut: { tasks: number; atMs: number; open: number } | undefined;
+  #firstHandOut: HandOut | undefined;
+  #lastHandOut: HandOut | undefined;
   /** Time that this worker takes for a task. */
   #msPerTask: number | undefined;
   /** Time until all workers together have claimed all tasks. */
   #restMs: number | undefined;
+  /** Tasks that no claim covered at the last look, and when others claimed some last. */
+  #seen = { open: -1, sinceMs: 0 };
+  /** Time of the last look at the heartbeats of others while it had tasks of its own. */
+  #watchedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: TaskSourceOptions) {
     this.#options = options;
@@ -62,55 +75,68 @@ export class TaskSource {
    * @throws the reason of the signal, and errors of the storage.
    */
   async take(): Promise<number[]> {
-    const { storage, clock, claims, of, signal } = this.#options;
-    const startMs = clock.monotonic();
-    this.#measure(startMs);
-    for (;;) {
+    const { clock, claims, signal } = this.#options;
+    this.#measure(clock.monotonic());
+    for (let isWaiting = false; ; isWaiting = true) {
       signal.throwIfAborted();
       const lookMs = clock.monotonic();
-      await claims.read();
-      const range = this.#leavesRest(startMs) ? undefined : await this.#claimNext();
+      // If every task is claimed, others can only succeed a claim: that shows when we try to.
+      if (!isWaiting || this.#open() > 0) await claims.read();
+      const range = this.#leavesRest() ? undefined : await this.#claimNext();
       if (range) {
         this.#claimMs = clock.monotonic() - lookMs;
         const tasks = tasksOf(range).filter((task) => !this.#isSettled(task));
         for (const task of tasks) this.#given.add(task);
         const open = this.#open();
-        this.#handedOut = { tasks: tasks.length, atMs: clock.monotonic(), open };
+        this.#lastHandOut = { tasks: tasks.length, atMs: clock.monotonic(), open };
+        this.#firstHandOut ??= this.#lastHandOut;
+        this.#seen.open = open;
         if (tasks.length > 0) return tasks;
         continue;
       }
-      this.#committed = await committedTasks(storage, of);
-      if (this.#isOver() || (await storage.stat(sealPath(of)))) return [];
-      // The tasks of a run that another one has replaced are never committed.
-      await assertStands(storage);
+      if (await this.#isOver()) return [];
       await sleep(clock, limits.heartbeatIntervalMs / 2, signal);
     }
   }
 
   /** What was handed out last took until now. */
   #measure(nowMs: number): void {
-    if (this.#handedOut === undefined) return;
-    const { tasks, atMs } = this.#handedOut;
+    if (this.#lastHandOut === undefined) return;
+    const { tasks, atMs } = this.#lastHandOut;
     const msPerTask = (nowMs - atMs) / Math.max(1, tasks);
     this.#msPerTask = (msPerTask + (this.#msPerTask ?? msPerTask)) / 2;
   }
 
   /**
-   * True if others will have begun all tasks before this worker could end one. If they have not
-   * after that time, it takes one after all.
+   * True if others will have begun all tasks before this worker could end one. If they claim none
+   * in the time that it takes for one, it takes one after all.
    */
-  #leavesRest(startMs: number): boolean {
+  #leavesRest(): boolean {
     const nowMs = this.#options.clock.monotonic();
-    this.#restMs = undefined;
-    if (this.#handedOut === undefined || this.#msPerTask === undefined) return false;
     const open = this.#open();
-    const claimed = this.#handedOut.open - open;
-    if (claimed <= 0) return false;
-    const msBetween = (nowMs - this.#handedOut.atMs) / claimed;
-    this.#restMs = open * msBetween;
+    if (open !== this.#seen.open) this.#seen = { open, sinceMs: nowMs };
+    const msBetween = this.#msBetweenClaims(nowMs, open);
+    this.#restMs = msBetween === undefined ? undefined : open * msBetween;
+    if (this.#msPerTask === undefined || msBetween === undefined) return false;
     const averageMs = msBetween * this.#options.claims.owners().size;
     const isSlow = this.#msPerTask > slowFactor * averageMs;
-    return isSlow && this.#msPerTask > this.#restMs && nowMs - startMs < this.#msPerTask;
+    // It may not be done with its last task.
+    const isLate = 2 * this.#msPerTask > open * msBetween;
+    return isSlow && isLate && nowMs - this.#seen.sinceMs < this.#msPerTask;
+  }
+
+  /**
+   * Time in which all workers together claim one task. They claim in waves, and between two waves
+   * a look at the last hand-out alone would see nobody: the faster of two rates counts.
+   */
+  #msBetweenClaims(nowMs: number, open: number): number | undefined {
+    const [first, last] = [this.#firstHandOut, this.#lastHandOut].map((since) =>
+      since && since.open > open
+        ? (nowMs - since.atMs) / (since.open - open)
+        : Number.POSITIVE_INFINITY,
+    );
+    const msBetween = Math.min(first!, last!);
+    return Number.isFinite(msBetween) ? msBetween : undefined;
   }
 
   async #claimNext(): Promise<IndexRange | undefined> {
@@ -135,14 +161,31 @@ export class TaskSource {
       const [gap] = share ? within(this.#gaps(), share) : [];
       if (!gap) return undefined;
       const range = { first: gap.first, last: gap.first + this.#size(gap) - 1 };
-      if (await claims.claim(range)) return range;
+      if (!(await claims.claim(range))) continue;
+      await this.#watchOthers(gap);
+      return range;
     }
+  }
+
+  /**
+   * Looks at the heartbeats of others a while before this worker helps, so that it then knows whose
+   * have stood still.
+   *
+   * @param left what was left of its own share.
+   */
+  async #watchOthers({ first, last }: IndexRange): Promise<void> {
+    const leftMs = (last - first + 1) * (this.#msPerTask ?? Number.POSITIVE_INFINITY);
+    const nowMs = this.#options.clock.monotonic();
+    const isSoon = leftMs <= 2 * limits.maxHeartbeatSilenceMs;
+    if (!isSoon || nowMs - this.#watchedMs < limits.maxHeartbeatSilenceMs / 2) return;
+    this.#watchedMs = nowMs;
+    await this.#options.claims.staleAmong(this.#unfinished().map(({ owner }) => owner));
   }
 
   /** Claims tasks that no claim covers, as far as possible from those who work towards them. */
   async #claimFarEnd(): Promise<IndexRange | undefined> {
     for (;;) {
-      const gap = longest(this.#gaps());
+      const gap = this.#anyLong(this.#gaps());
       if (!gap) return undefined;
       const range = { first: gap.last - this.#size(gap) + 1, last: gap.last };
       if (await this.#options.claims.claim(range, gap.last)) return range;
@@ -152,12 +195,8 @@ export class TaskSource {
   /** Succeeds a claim whose owner is gone, or its first tasks: the others are open then. */
   async #claimStale(): Promise<IndexRange | undefined> {
     const { claims, storage, of } = this.#options;
-    const stale = await claims.staleOwners();
-    const left = () =>
-      [...claims.standing()].filter(
-        (claim) =>
-          stale.has(claim.owner) && !tasksOf(claim).every((task) => this.#committed.has(task)),
-      );
+    const stale = await claims.staleAmong(this.#unfinished().map(({ owner }) => owner));
+    const left = () => this.#unfinished().filter(({ owner }) => stale.has(owner));
     if (left().length === 0) return undefined;
     this.#committed = await committedTasks(storage, of);
     for (const { first, last, key } of left()) {
@@ -165,6 +204,21 @@ export class TaskSource {
       if (await claims.claim(range, key)) return range;
     }
     return undefined;
+  }
+
+  /** Claims with tasks that were not committed when this worker looked last. */
+  #unfinished(): StandingClaim[] {
+    return [...this.#options.claims.standing()].filter(
+      (claim) => !tasksOf(claim).every((task) => this.#committed.has(task)),
+    );
+  }
+
+  /** One of the longest gaps: if all helpers took the same one, only one of them would get it. */
+  #anyLong(gaps: readonly IndexRange[]): IndexRange | undefined {
+    const lengths = gaps.map(({ first, last }) => last - first + 1);
+    const least = Math.max(...lengths) / 2;
+    const long = gaps.filter((_, at) => lengths[at]! >= least);
+    return long[Math.floor(this.#options.random.next() * long.length)];
   }
 
   /** Tasks that are neither claimed nor committed. */
@@ -192,10 +246,26 @@ export class TaskSource {
     return this.#committed.has(task) || this.#given.has(task);
   }
 
-  #isOver(): boolean {
-    const { total } = this.#options;
-    for (let task = 0; task < total; task++) if (!this.#isSettled(task)) return false;
-    return true;
+  /** True if every task is committed or given to this worker, or the run is sealed. */
+  async #isOver(): Promise<boolean> {
+    const { storage, of } = this.#options;
+    // A listing of all commits is long, and many workers may wait: first a look at one task.
+    const last = this.#lastUnsettled();
+    if (last === undefined) return true;
+    if (await storage.stat(commitPath(last, of))) {
+      this.#committed = await committedTasks(storage, of);
+      if (this.#lastUnsettled() === undefined) return true;
+    }
+    if (await storage.stat(sealPath(of))) return true;
+    // The tasks of a run that another one has replaced are never committed.
+    await assertStands(storage);
+    return false;
+  }
+
+  #lastUnsettled(): number | undefined {
+    let task = this.#options.total - 1;
+    while (task >= 0 && this.#isSettled(task)) task--;
+    return task < 0 ? undefined : task;
   }
 }
 
@@ -211,8 +281,4 @@ function within(gaps: readonly IndexRange[], share: IndexRange): IndexRange[] {
       last: Math.min(last, share.last),
     }))
     .filter(({ first, last }) => first <= last);
-}
-
-function longest(gaps: readonly IndexRange[]): IndexRange | undefined {
-  return gaps.toSorted((a, b) => b.last - b.first - (a.last - a.first))[0];
 }

@@ -1,10 +1,12 @@
+import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { pricesOf } from "../bill/costs.ts";
 import { Coordinator, leadingCoordinator } from "../coordinate/coordinator.ts";
+import type { RunDependencies } from "../dependencies.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import { readPlan } from "../plan/plan.ts";
-import { runContext } from "../run-context.ts";
+import { type RunContext, runContext } from "../run-context.ts";
 import type { RunEvent } from "../status/events.ts";
 import type { RunWorkerOptions } from "../worker/run-worker.ts";
 import { committedTasks } from "./commits.ts";
@@ -20,11 +22,14 @@ type SealTarget = Pick<RunWorkerOptions, "location" | "dependencies" | "generati
  * @throws SluiceError `COORDINATOR_LIVES`, and errors of `sealRun`.
  */
 export async function sealAsLeader({ location, dependencies }: SealTarget): Promise<Manifest> {
-  const { clock, random, processes } = dependencies;
-  const id = sortableId(clock, random);
+  const id = sortableId(dependencies.clock, dependencies.random);
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
-  const context = runContext(location, plan, dependencies, id, storage);
+  return await leadAndSeal(runContext(location, plan, dependencies, id, storage), dependencies);
+}
+
+async function leadAndSeal(context: RunContext, { processes }: RunDependencies): Promise<Manifest> {
+  const { storage, plan, clock, worker: id } = context;
   // The failures that the last coordinator allowed count for the seal as well.
   const job = (await leadingCoordinator(storage))?.job ?? plan.job;
   const coordinator = await Coordinator.lead({ storage, clock, processes, id, job });
@@ -40,22 +45,24 @@ export async function sealAsLeader({ location, dependencies }: SealTarget): Prom
 /**
  * The end of the worker that finishes last: it seals, unless another process does.
  *
+ * @param storage of the run that it worked on.
+ * @param isCommitted true if every task is known to be committed; else they are counted.
  * @returns the seal, if this process created it.
  */
 export async function sealIfComplete(
-  target: SealTarget,
+  { location, dependencies, generation }: SealTarget,
+  storage: Storage,
   onEvent: (event: RunEvent) => void,
+  isCommitted: boolean,
 ): Promise<Manifest | undefined> {
-  if (target.generation !== 1) return undefined;
-  const storage = runStorage(target.dependencies.openStorage(target.location.directory));
+  if (generation !== 1) return undefined;
   const plan = await readPlan(storage);
-  const committed = await committedTasks(storage, plan);
-  if (committed.size < plan.tasks.count) {
-    const message = `${committed.size} of ${plan.tasks.count} tasks are committed`;
-    onEvent({ type: "notice", message });
+  const { count } = plan.tasks;
+  const committed = isCommitted ? count : (await committedTasks(storage, plan)).size;
+  if (committed < count) {
+    onEvent({ type: "notice", message: `${committed} of ${count} tasks are committed` });
     return undefined;
   }
-  const { dependencies, location } = target;
   const id = sortableId(dependencies.clock, dependencies.random);
   const context = runContext(location, plan, dependencies, id, storage);
   // Leading a run that is sealed would keep a retry from it for nothing.
@@ -64,11 +71,11 @@ export async function sealIfComplete(
     return undefined;
   }
   try {
-    const sealed = await sealAsLeader(target);
+    const sealed = await leadAndSeal(context, dependencies);
     const { total, failed } = sealed.rows;
-    const manifest = `${target.location.directory}/_manifest.json`;
+    const manifest = `${location.directory}/_manifest.json`;
     onEvent({ type: "run-seal", manifest, rows: total, failed });
-    const message = `the run is sealed: ${target.location.directory}`;
+    const message = `the run is sealed: ${location.directory}`;
     onEvent({ type: "notice", message });
     return sealed;
   } catch (error) {

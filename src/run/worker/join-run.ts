@@ -102,7 +102,8 @@ export async function joinRun(
         signal: AbortSignal.any(signals),
       });
       if (end.error) throw end.error;
-      const sealed = await sealIfComplete(serving, onEvent);
+      // Whoever helps ends when all tasks are committed, its own or not.
+      const sealed = await sealIfComplete(serving, storage, onEvent, doesHelp(options));
       return !sealed || areFailuresAllowed(plan.job, plan, sealed.rows.failed);
     } finally {
       // Until here, readers see that somebody is left who seals a complete run.
@@ -141,7 +142,7 @@ async function dispatch(
   const taken = new Set<number>();
   const rows = new RowCounts(storage, plan);
   const end = new AbortController();
-  const take = takerOf(options, { storage, plan, own, claims }, clock, end.signal);
+  const take = takerOf(options, { storage, plan, own, claims }, dependencies, end.signal);
   const ownTasks = new Set(own.tasks);
   let dispatcher: Dispatcher | undefined;
   const takeMore = async () => {
@@ -188,17 +189,18 @@ async function dispatch(
 
 /** Gives the tasks to process next; none at the end. */
 function takerOf(
-  { tasks, share, help = tasks === undefined }: JoinedTasks,
+  joined: JoinedTasks,
   { storage, plan, own, claims }: JoinedRun,
-  clock: Clock,
+  { clock, random }: Pick<RunWorkerOptions["dependencies"], "clock" | "random">,
   signal: AbortSignal,
 ): () => Promise<number[]> {
-  if (help) {
+  if (doesHelp(joined)) {
+    const { share } = joined;
     const { committed } = own;
     const total = plan.tasks.count;
     const part = share === undefined ? undefined : rangeOf(share, plan);
     const source = new TaskSource({
-      ...{ storage, clock, claims, of: plan, total, committed, signal },
+      ...{ storage, clock, random, claims, of: plan, total, committed, signal },
       share: part,
     });
     return () => source.take();
@@ -212,6 +214,8 @@ function takerOf(
     return all;
   };
 }
+
+const doesHelp = ({ tasks, help = tasks === undefined }: JoinedTasks) => help;
 
 /** Planned rows of the tasks at hand. */
 class RowCounts {
