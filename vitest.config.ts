@@ -47,7 +47,7 @@ interface Tier {
   setup?: string[];
   /** Tiers of one group share the workers; groups come one after another. Default 0. */
   group?: number;
-  /** Files at once; default 3: here and there one waits. */
+  /** Files at once; default 4: here and there one waits. */
   workers?: number;
   /**
    * False where files share modules, which are loaded once then: no file of these mocks a module or
@@ -64,7 +64,7 @@ const tier = ({
   timeoutMs,
   setup = [],
   group = 0,
-  workers = 3,
+  workers = 4,
   isolate = true,
 }: Tier) => ({
   test: {
