@@ -33,10 +33,10 @@ const kubernetesOpenapi = "./scripts/kubernetes-openapi.ts";
 const packed = "./test/packed-package.ts";
 
 /**
- * Files at once where tests wait for programs and for time to pass: two of them leave two cores
- * half idle.
+ * Files at once where tests wait for programs and for time to pass: each keeps 0.3 of a core busy,
+ * and five left a quarter of two cores idle.
  */
-const waiting = 5;
+const waiting = 7;
 
 interface Tier {
   name: string;
@@ -47,7 +47,7 @@ interface Tier {
   setup?: string[];
   /** Tiers of one group share the workers; groups come one after another. Default 0. */
   group?: number;
-  /** Files at once; default 3: here and there one waits. */
+  /** Files at once; default 4: here and there one waits. */
   workers?: number;
   /**
    * False where files share modules, which are loaded once then: no file of these mocks a module or
@@ -64,7 +64,7 @@ const tier = ({
   timeoutMs,
   setup = [],
   group = 0,
-  workers = 3,
+  workers = 4,
   isolate = true,
 }: Tier) => ({
   test: {

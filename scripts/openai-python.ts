@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { installBeside } from "./installing.ts";
@@ -20,9 +20,8 @@ function installOpenaiPython(): void {
   const draft = `${folder}.${process.pid}`;
   try {
     mkdirSync(join(folder, ".."), { recursive: true });
-    execFileSync("python3", ["-m", "venv", draft], { stdio: "inherit" });
-    const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    execFileSync(join(draft, "bin/python"), [...pip, `openai==${version}`], { stdio: "inherit" });
+    execFileSync("python3", ["-m", "venv", "--without-pip", draft], { stdio: "inherit" });
+    installClient(join(draft, "bin/python"));
     // Several processes may make it at once: each renames one that is whole.
     if (!existsSync(folder)) renameSync(draft, folder);
   } catch (error) {
@@ -30,6 +29,15 @@ function installOpenaiPython(): void {
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
+}
+
+/** By the pip of `python3` where that can do it: to make another one takes as long again. */
+function installClient(target: string): void {
+  const words = ["install", "--quiet", "--disable-pip-version-check", `openai==${version}`];
+  const pip = ["-m", "pip", "--python", target, ...words];
+  if (spawnSync("python3", pip, { stdio: "ignore" }).status === 0) return;
+  execFileSync(target, ["-m", "ensurepip"], { stdio: "ignore" });
+  execFileSync(target, ["-m", "pip", ...words], { stdio: "inherit" });
 }
 
 export default installBeside(import.meta.filename);

@@ -24,6 +24,7 @@ const longest = [
   ...["fleet-mounts", "random-jobs", "telemetry", "kill", "s3-kill", "attach"],
   ...["llama-tools-served", "llama-lora", "llama-answers", "predictor", "strange-jobs"],
   ...["transformers", "transformers-tasks", "s3-credentials", "everyday-inputs", "processes"],
+  ...["fleet-states", "command", "fleet-recipes", "fleet-bookings", "managed-servers"],
 ];
 
 /** Files that wait for what is installed beside the others. */

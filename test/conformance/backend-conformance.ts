@@ -127,7 +127,7 @@ function callsOf({ folder, out, stored, environment }: BackendPerson) {
       return workerList.map(({ pid }: { pid: number }) => pid);
     },
     async untilAnswered(count: number, running: ReturnType<typeof startSluice>): Promise<void> {
-      while ((await answeredIn(place)) < count) {
+      while ((await answeredIn(stored)) < count) {
         if (running.hasEnded()) throw new Error((await running.ended).stderr);
         await new Promise((resolve) => setTimeout(resolve, 300));
       }

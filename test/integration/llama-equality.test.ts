@@ -19,7 +19,7 @@ const maxOthers = Math.max(1, Math.floor(rows / 10));
 
 const words = ["garden", "river", "stone", "lantern", "harbor", "meadow", "bridge", "orchard"];
 const examples = Array.from(
-  { length: 12 },
+  { length: 8 },
   (_, at) => `Question: What is a ${words[at % 8]}? Answer: A thing one may see on a walk.`,
 ).join("\n");
 const contentOf = (index: number) => {

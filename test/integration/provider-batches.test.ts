@@ -18,7 +18,7 @@ import { type Served, startServe } from "./served.ts";
 import { clientOf, fake } from "./served-batches.ts";
 
 const seed = Number(process.env.TEST_SLUICE_SEED ?? Date.now() % 2 ** 31);
-const kills = Number(process.env.TEST_SLUICE_KILLS ?? "4");
+const kills = Number(process.env.TEST_SLUICE_KILLS ?? "2");
 
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-batches-"));

@@ -284,8 +284,18 @@ function outside(rows: number, workers = 1, folder = scratchFolder()) {
 describe("backend ray from outside of the cluster", () => {
   beforeEach(skipWithoutCluster);
 
-  it("ends like a local run, with the counts of status and manifest", async () => {
+  it("ends like a local run, with the counts of status and manifest, also by a module", async () => {
     const me = outside(40, 2);
+    // Its folder is sent, whose place nodes do not know.
+    writeFileSync(join(me.folder, "helper.mjs"), "export const twice = (text) => text + text;");
+    const module = `import { twice } from "./helper.mjs";
+      export const predict = (batch) =>
+        batch.map(({ row }) => ({ text: twice(row.text), place: import.meta.url }));`;
+    writeFileSync(join(me.folder, "predict.mjs"), module);
+    const job = readFileSync(join(me.folder, "job.yaml"), "utf8")
+      .replace(/^model: .*$/m, "model: { engine: predictor, module: ./predict.mjs }")
+      .replace(/^prompt: .*$/m, "");
+    writeFileSync(join(me.folder, "job.yaml"), job);
     // Two clients at the same moment submit one job.
     const [ended, twin] = await Promise.all([
       me.call("run", "job.yaml"),
@@ -308,30 +318,15 @@ describe("backend ray from outside of the cluster", () => {
     const manifest = JSON.parse(readFileSync(join(me.folder, "out/_manifest.json"), "utf8"));
     expect(manifest).toMatchObject({ rows });
     await me.expectWhole();
+    const { stdout } = await me.call("results", "out");
+    expect(stdout).toContain("row 0row 0");
+    expect(stdout).toMatch(/_ray_pkg_\w+\/files\/\S+\/predict\.mjs/);
     const logs = await me.call("logs", "out");
     expect(logs.stdout).toContain(JSON.stringify(summary));
     const again = await me.call("run", "job.yaml");
     expect(again, again.stderr).toMatchObject({ code: 0 });
     expect(again.stderr).toContain("this run is finished, there is nothing to do");
     expect(await me.jobs()).toHaveLength(2);
-  });
-
-  it("sends the folder of a module, whose place nodes do not know", async () => {
-    const me = outside(1);
-    writeFileSync(join(me.folder, "helper.mjs"), "export const twice = (text) => text + text;");
-    const module = `import { twice } from "./helper.mjs";
-      export const predict = (batch) =>
-        batch.map(({ row }) => ({ text: twice(row.text), place: import.meta.url }));`;
-    writeFileSync(join(me.folder, "predict.mjs"), module);
-    const job = readFileSync(join(me.folder, "job.yaml"), "utf8")
-      .replace(/^model: .*$/m, "model: { engine: predictor, module: ./predict.mjs }")
-      .replace(/^prompt: .*$/m, "");
-    writeFileSync(join(me.folder, "job.yaml"), job);
-    const ended = await me.call("run", "job.yaml");
-    expect(ended, ended.stderr).toMatchObject({ code: 0 });
-    const { stdout } = await me.call("results", "out");
-    expect(stdout).toContain("row 0row 0");
-    expect(stdout).toMatch(/_ray_pkg_\w+\/files\/\S+\/predict\.mjs/);
   });
 
   it("ends with the code and the message of a coordinator that fails", async () => {

@@ -81,7 +81,7 @@ describe("the recipes example", () => {
 
   it.for([
     ["the fake engine", jobFile, ["--model", "fake"]],
-    ["the embedded model", writeSummaryJob(inputs), ["--model.threads", "1"]],
+    ["the embedded model", writeSummaryJob(inputs), ["--model.threads", "1", "--limit", "6"]],
   ] as const)(
     "finds its prompts prepared by a run before, and answers alike: %s",
     async ([, file, options], context) => {

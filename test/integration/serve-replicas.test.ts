@@ -22,8 +22,8 @@ const orders = [
 const { signal } = new AbortController();
 
 /** A chat's messages up to a turn; each chat has a long beginning of its own. */
-function messagesOf(chat: string, turn: number) {
-  const words = Array.from({ length: 16 }, (_, at) => `fact${chat}x${at}`).join(" ");
+function messagesOf(chat: string, turn: number, facts: number) {
+  const words = Array.from({ length: facts }, (_, at) => `fact${chat}x${at}`).join(" ");
   const said = Array.from({ length: turn }, (_, at) => [
     { role: "user" as const, content: `Question ${at}?` },
     { role: "assistant" as const, content: `Answer ${at}.` },
@@ -62,7 +62,7 @@ async function cachedBy(name: string, keepsPrefixes: boolean): Promise<number> {
     const responses = await Promise.all(
       order.map((chat) => {
         const parameters = { ...greedyParameters, maxNewTokens: 1, seed: 1 };
-        return workers.infer({ messages: messagesOf(name + chat, turn), parameters }, signal);
+        return workers.infer({ messages: messagesOf(name + chat, turn, 8), parameters }, signal);
       }),
     );
     cached += responses.reduce((sum, { usage }) => sum + usage.cachedTokens, 0);
@@ -88,7 +88,7 @@ it("sluice serve loads as many replicas as it is told to, and each chat keeps to
   const described = await fetch(`${server.addresses.management}/models/m`);
   expect(await described.json()).toMatchObject([{ workers: [{}, {}] }]);
   const ask = async (chat: number, turn: number) => {
-    const messages = messagesOf(`c${chat}`, turn);
+    const messages = messagesOf(`c${chat}`, turn, 16);
     const { usage } = await client.chat.completions.create({ model: "m", messages, max_tokens: 1 });
     return usage!;
   };

@@ -160,7 +160,7 @@ describe("a template that goes deep", () => {
     expect(render(`{{ ${Array(half).fill("text").join(" ~ ")} }}`, { text: "a" })).toHaveLength(
       half,
     );
-    expect(render(`{{ [${"1, ".repeat(200_000)}1] | length }}`)).toBe("200001");
+    expect(render(`{{ [${"1, ".repeat(50_000)}1] | length }}`)).toBe("50001");
   });
 });
 

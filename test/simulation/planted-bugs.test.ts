@@ -187,7 +187,9 @@ describe("the simulation catches planted bugs", () => {
       const { violations } = await simulate(seed, inputs, plant);
       // A mistake of the plant itself proves nothing.
       const [found] = violations.filter((text) => !text.startsWith("a bug: TypeError"));
-      if (found !== undefined) return `seed ${seed}: ${found}`;
+      if (found === undefined) continue;
+      if (seed > firstSeed + 300) console.log(`long search: let firstSeed be ${seed}`);
+      return `seed ${seed}: ${found}`;
     }
     return undefined;
   }
@@ -206,7 +208,7 @@ describe("the simulation catches planted bugs", () => {
     [
       "a cleaning that does not see an unfinished retry",
       cleansBlindly,
-      { ...whereRetried, firstSeed: 1500 },
+      { ...whereRetried, firstSeed: 7830 },
     ],
   ];
   for (const [name, plant, aptitude = {}] of stores) {
@@ -224,7 +226,7 @@ describe("the simulation catches planted bugs", () => {
     [
       "“exists” for one's own success is taken for a defeat",
       "believes-exists",
-      { ...whereFaulty, firstSeed: 4545 },
+      { ...whereFaulty, firstSeed: 4969 },
     ],
     ["a retry keeps the old answer where there was one", "old-answers-stay", { firstSeed: 19 }],
     [
@@ -246,12 +248,12 @@ describe("the simulation catches planted bugs", () => {
     [
       "a paused sealer that wakes publishes old parts, and they stay",
       "keeps-late-parts",
-      { ...wherePaused, firstSeed: 1190 },
+      { ...wherePaused, firstSeed: 3583 },
     ],
     [
       "a paused worker that wakes restores dead letters after a retry, and they stay",
       "keeps-late-letters",
-      { ...wherePaused, firstSeed: 1190 },
+      { ...wherePaused, firstSeed: 1518 },
     ],
   ];
   for (const [name, bug, aptitude = {}] of bugs) {
