@@ -144,7 +144,7 @@ describe("tools of engine llama", () => {
     expectBatchOfCalls(["--model", `llama:${model.path}`, "--model.sequences", "4"], environment));
 });
 
-it("a served model is described by its process, with a warning where that uses no GPU", async (context) => {
+it("a model that uses no GPU beside one is warned of and described so", async (context) => {
   context.skip(files.missing !== undefined, files.missing);
   const PATH = `${standInDriver(threeGpus)}${delimiter}${process.env.PATH}`;
   const plain = { engine: "llama", name: "smollm2-135m-instruct", contextTokens: 256 } as const;

@@ -137,7 +137,7 @@ describe("a served model of llama", () => {
     await expectMemoryBack(before);
   });
 
-  it("frees the place of a client that leaves, and survives the death of its host", async (context) => {
+  it("frees the places of clients that leave, and survives its host's death", async (context) => {
     needs(context, "llama");
     const server = await startServe(serveFolder(), { models: { m: { model, generation } } });
     const { inference } = server.addresses;

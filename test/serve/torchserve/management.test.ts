@@ -49,7 +49,7 @@ describe("the management address", () => {
     const handler = { path: join(folder, "handler.mjs"), name: "handler.mjs" };
     writeFileSync(
       handler.path,
-      "let id; export const initialize = ({ system_properties }) => { id = system_properties.gpu_id; };" +
+      "let id; export const initialize = (about) => { id = about.system_properties.gpu_id; };" +
         "export const handle = (rows) => rows.map(() => ({ id }));",
     );
     const about = { modelName: "n", handler: handler.name };
