@@ -229,7 +229,7 @@ export const errorTable = Object.freeze({
   ),
   ORIGIN_REFUSED: row(
     "a server without tokens answers to no page of another site",
-    "give the server tokens; if everybody may ask, say --insecure",
+    "give the server tokens; if everybody may ask, set insecure: true",
   ),
   TOKEN_FORBIDDEN: row("the token may not do this", "take a token with the scope"),
   MODEL_NOT_SERVED: row("the server has no such model", "ask GET /v1/models for their names"),
