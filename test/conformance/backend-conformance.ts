@@ -85,6 +85,7 @@ export function backendConformance(name: string, { beforeEach: skip, person }: T
       const second = me.start(...run);
       await me.untilAnswered(before.rows.answered + 2, second);
       second.killGroup("SIGKILL");
+      await second.ended;
       const third = await me.call(...run);
       expect(third, third.stderr).toMatchObject({ code: 0 });
       const rows = { total: 40, answered: 40, failed: 0 };
