@@ -283,7 +283,7 @@ function outside(rows: number, workers = 1, folder = scratchFolder()) {
 describe("backend ray from outside of the cluster", () => {
   beforeEach(skipWithoutCluster);
 
-  it("ends like a local run, with the counts of status and manifest, also by a module", async () => {
+  it("ends like a local run, a module too, with the counts of status and manifest", async () => {
     const me = outside(40, 2);
     // Its folder is sent, whose place nodes do not know.
     writeFileSync(join(me.folder, "helper.mjs"), "export const twice = (text) => text + text;");
