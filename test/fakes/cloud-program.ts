@@ -84,13 +84,19 @@ function stateOf({ id, isCanceled }: Started): { word: string; code?: number } {
   return { word: existsSync(file(id, "waits")) ? "waits" : "running" };
 }
 
+/** The process group of its worker; none where its shell has not come to that yet. */
+function workerOf({ id }: Started): number[] {
+  const text = existsSync(file(id, "worker")) ? readFileSync(file(id, "worker"), "utf8") : "";
+  return text === "" ? [] : [Number(text)];
+}
+
 /** The machine is gone at once. */
 function end(these: readonly Started[]): void {
   for (const it of these) {
     const { word } = stateOf(it);
     if (word !== "running" && word !== "waits") continue;
     keep({ ...it, isCanceled: true });
-    for (const pid of [it.pid, Number(readFileSync(file(it.id, "worker"), "utf8"))]) {
+    for (const pid of [it.pid, ...workerOf(it)]) {
       try {
         process.kill(-pid, "SIGKILL");
       } catch {

@@ -225,6 +225,7 @@ describe("a backend of a cloud", () => {
       await until(async () => (await answered()) >= 3);
       process.kill(-workerPid(1), "SIGKILL");
       first.killGroup("SIGKILL");
+      await first.ended;
       const ended = await start("run", "job.yaml").ended;
       expect(ended, ended.stderr).toMatchObject({ code: 0 });
       expect(ended.stderr).toContain(`there already, as ${cloud}`);

@@ -212,9 +212,8 @@ describe("backend ray", () => {
     expect(run.manifest().rows).toMatchObject(rows);
     expect(await run.status()).toMatchObject({ state: "successful", rows });
     await run.expectWhole();
-    // Nothing of it is left on the nodes, and nothing is left to do.
+    // Nothing of it is left on the nodes.
     expect(await stillRunning(others, 10_000)).toEqual([]);
-    expect((await run.call("run", "job.json")).stderr).toContain("nothing to do");
   });
 
   it("fills one node after another with PACK: two workers of 5 CPUs on a node of 11", async () => {
@@ -284,7 +283,7 @@ function outside(rows: number, workers = 1, folder = scratchFolder()) {
 describe("backend ray from outside of the cluster", () => {
   beforeEach(skipWithoutCluster);
 
-  it("ends like a local run, with the counts of status and manifest, also by a module", async () => {
+  it("ends like a local run, a module too, with the counts of status and manifest", async () => {
     const me = outside(40, 2);
     // Its folder is sent, whose place nodes do not know.
     writeFileSync(join(me.folder, "helper.mjs"), "export const twice = (text) => text + text;");
@@ -323,10 +322,7 @@ describe("backend ray from outside of the cluster", () => {
     expect(stdout).toMatch(/_ray_pkg_\w+\/files\/\S+\/predict\.mjs/);
     const logs = await me.call("logs", "out");
     expect(logs.stdout).toContain(JSON.stringify(summary));
-    const again = await me.call("run", "job.yaml");
-    expect(again, again.stderr).toMatchObject({ code: 0 });
-    expect(again.stderr).toContain("this run is finished, there is nothing to do");
-    expect(await me.jobs()).toHaveLength(2);
+    expect(await me.jobs()).toHaveLength(1);
   });
 
   it("ends with the code and the message of a coordinator that fails", async () => {
