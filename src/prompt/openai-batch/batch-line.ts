@@ -34,7 +34,7 @@ const kinds: Readonly<Record<string, RequestKind>> = {
   "/v1/embeddings": "embedding",
 };
 
-/** Fields of a body that are no parameters; the first has the words. */
+/** Fields of a body beside its parameters; the first has the words. */
 const ownFields = {
   chat: ["messages", "model", "response_format"],
   completion: ["prompt", "model", "response_format"],
