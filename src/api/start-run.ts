@@ -75,7 +75,7 @@ async function begin(
   options: StartOptions,
 ): Promise<RunResult | undefined> {
   const { backendOf, dependencies, install, onEvent, signal, isDetached = false } = options;
-  const delegated = (
+  const delegate = (
     job: JobSpec,
     flags: Pick<DelegatedCall, "overwrite" | "fork" | "extend" | "retry">,
   ) => {
@@ -83,14 +83,14 @@ async function begin(
     return backendOf(job).delegate?.(job, call);
   };
   const elsewhere = (job: JobSpec, rows?: RowsOfRetry) =>
-    delegated(job, {
+    delegate(job, {
       ...{ overwrite: false, fork: false, extend: rows?.where === "appended" },
       ...(rows && rows.where !== "appended" && { retry: rows }),
     });
   if (start.kind === "job") {
     const { job, overwrite, fork, extend } = start;
-    const told = delegated(job, { overwrite, fork, extend });
-    if (told) return await told;
+    const delegated = delegate(job, { overwrite, fork, extend });
+    if (delegated) return await delegated;
     const { runJob } = await import("../run/run-job.ts");
     const run = extend ? (await import("../run/retry/extend-run.ts")).runExtended : runJob;
     return await run(job, dependencies, { ...options, overwrite, fork });

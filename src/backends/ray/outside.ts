@@ -37,6 +37,7 @@ import { type RayJob, RayJobsClient, type RaySubmission } from "./jobs-client.ts
 const lookIntervalMs = 500;
 /** A job that waits longer for its start is worth a word. */
 const maxQuietMs = 10_000;
+const runCommand = ["run", "job.json", "--quiet"];
 /** Time for a job to end once its run has. */
 const maxEndMs = limits.maxLeaveMs;
 const sharedHint =
@@ -71,9 +72,7 @@ export function openRayOutside({ environment }: BackendContext, address: string)
     scheduled: {
       async render(job, location) {
         const { name } = await packJob(job);
-        const sent = submissionOf(job, location, 1, `gcs://${name}`, [
-          ...["run", "job.json", "--quiet"],
-        ]);
+        const sent = submissionOf(job, location, 1, `gcs://${name}`, runCommand);
         const command = ["curl", "--data", "@ray-job.json", `${address}/api/jobs/`];
         return { text: `${JSON.stringify(sent, undefined, 2)}\n`, file: "ray-job.json", command };
       },
@@ -194,12 +193,13 @@ class OutsideCall {
   #words(): string[] {
     const { overwrite, extend, install, retry } = this.#call;
     const flags = Object.entries({ overwrite, extend, "no-install": !install });
-    const set = ["--quiet", ...flags.flatMap(([flag, isSet]) => (isSet ? [`--${flag}`] : []))];
-    if (!retry) return ["run", "job.json", ...set];
+    const set = flags.flatMap(([flag, isSet]) => (isSet ? [`--${flag}`] : []));
+    if (!retry) return [...runCommand, ...set];
     const { where, reread } = retry;
     const file = typeof reread === "object" ? `=${reread.file}` : "";
     const rows = ["--where", where, ...(reread ? [`--reread${file}`] : [])];
-    return ["retry", this.#job.output.path, "--config", "job.json", ...rows, ...set];
+    const { path } = this.#job.output;
+    return ["retry", path, "--config", "job.json", "--quiet", ...rows, ...set];
   }
 
   /** The variables by which the coordinator's spans join the trace of this call. */
