@@ -125,7 +125,9 @@ describe("the packed package", () => {
     expect(made.sort()).toEqual(["README.md", "job.yaml", "out", "recipes.jsonl"]);
     const committed = committedFiles().filter((path) => path.startsWith("examples/"));
     expect(packed.filter((path) => path.startsWith("examples/")).sort()).toEqual(committed.sort());
-    expect(existsSync(join(copy, "out/recipes/_SUCCESS"))).toBe(true);
+    expect(existsSync(join(copy, "demo-out/_SUCCESS"))).toBe(true);
+    // The first job of the README writes there.
+    expect(existsSync(join(copy, "out"))).toBe(false);
     expect(packed.filter((path) => /^out\b|part-0|_manifest/.test(path))).toEqual([]);
   });
 
