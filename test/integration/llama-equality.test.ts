@@ -10,10 +10,10 @@ const files = await findLlamaFiles();
 const { modelPath, modulePath } = files as { modelPath: string; modulePath: string };
 const never = new AbortController().signal;
 
-/** Rows; `SLUICE_EQUALITY_ROWS=200` for the long one, whose figure is in bench/README.md. */
-const rows = Number(process.env.SLUICE_EQUALITY_ROWS ?? 4);
+/** Rows; `TEST_SLUICE_EQUALITY_ROWS=200` for the long one, whose figure is in bench/README.md. */
+const rows = Number(process.env.TEST_SLUICE_EQUALITY_ROWS ?? 4);
 /** Tokens of an answer; the longer it is, the likelier a choice between two nearly equal ones. */
-const answerTokens = Number(process.env.SLUICE_EQUALITY_TOKENS ?? 8);
+const answerTokens = Number(process.env.TEST_SLUICE_EQUALITY_TOKENS ?? 8);
 /** Kernels round by the shape of a batch, so that now and then another token is the likeliest. */
 const maxOthers = Math.max(1, Math.floor(rows / 10));
 

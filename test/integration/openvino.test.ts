@@ -31,7 +31,7 @@ openvino_genai.ContinuousBatchingPipeline(gguf, openvino_genai.SchedulerConfig()
 `;
 
 /** Rows that are asked alone and together; more in `npm run test:long`. */
-const rows = Number(process.env.SLUICE_EQUALITY_ROWS ?? 5);
+const rows = Number(process.env.TEST_SLUICE_EQUALITY_ROWS ?? 5);
 
 const missing = await whyOpenvinoIsMissing();
 const never = new AbortController().signal;

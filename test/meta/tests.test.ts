@@ -1,5 +1,15 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { edgesOf, filesUnder, lineAt, type SourceFile, sourceFiles, walk } from "./source-tree.ts";
+import {
+  edgesOf,
+  filesUnder,
+  lineAt,
+  root,
+  type SourceFile,
+  sourceFiles,
+  walk,
+} from "./source-tree.ts";
 
 /**
  * Calls that would leave tests out without a reason, such as `it.skip`, `describe.only` and
@@ -62,6 +72,16 @@ describe("tests", () => {
       return match ? [`${file.path}:${lineAt(file, match.index)}: ${match[0]}`] : [];
     });
     expect(found).toEqual([]);
+  });
+
+  it("are set by variables named TEST_…: the program refuses one of its own that it does not know", () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+      scripts: Record<string, string>;
+    };
+    const refused = Object.values(scripts).flatMap(
+      (text) => text.match(/(?<!\w)SLUICE_\w+=/g) ?? [],
+    );
+    expect(refused).toEqual([]);
   });
 
   it("are not switched off: a test that cannot run skips itself with a reason", () => {

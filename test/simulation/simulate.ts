@@ -70,7 +70,7 @@ function storyOf({ scenario, log, violations }: World): string {
     return { kind, ...rest, model: own.model, generation: own.generation };
   });
   return [
-    `seed ${scenario.seed}: SLUICE_SIMULATION_SEED=${scenario.seed} runs it alone`,
+    `seed ${scenario.seed}: TEST_SLUICE_SIMULATION_SEED=${scenario.seed} runs it alone`,
     JSON.stringify({ rows: input.lines.length, ...facts }),
     JSON.stringify({ model, workers, shard, output, prompt, prompts }),
     JSON.stringify(plot),
