@@ -57,7 +57,7 @@ export async function pipInstall(
 ): Promise<void> {
   const args = [
     ...["-m", "pip", "install", "--target", directory, "--requirement", requirementsFile],
-    ...["--require-hashes", "--no-deps", "--only-binary=:all:", "--no-compile"],
+    ...["--require-hashes", "--no-deps", "--only-binary=:all:"],
     ...["--no-input", "--quiet", "--disable-pip-version-check"],
   ];
   const result = await tryPython(executable, args, context);
