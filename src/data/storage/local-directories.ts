@@ -1,6 +1,6 @@
 import { type FileHandle, mkdir, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { systemCode } from "./local-errors.ts";
+import { systemCode } from "../../foundation/system-errors.ts";
 
 /** Most directories that are remembered as made; beyond it, all are forgotten. */
 const maxRemembered = 10_000;

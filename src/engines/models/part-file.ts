@@ -2,6 +2,7 @@ import type { Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { type FileHandle, open, rm, stat } from "node:fs/promises";
 import { sha256Stream } from "../../foundation/hashing.ts";
+import { ifThere } from "../../foundation/system-errors.ts";
 
 /**
  * An incomplete file under its own name: bytes are appended while their sha256 is computed, so that
@@ -90,12 +91,7 @@ export async function isGguf(path: string): Promise<boolean> {
 
 /** Bytes of a file, or undefined if there is none. */
 export async function fileBytes(path: string): Promise<number | undefined> {
-  try {
-    return (await stat(path)).size;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
+  return (await ifThere(stat(path)))?.size;
 }
 
 /** Removes a part file and the record of its source. */
