@@ -27,7 +27,7 @@ export interface HostedEngineOptions {
   options: Json;
   context: HostContext;
   /** Parallel native calls in the host; default 1. */
-  nativeCalls?: number;
+  nativeCalls?: number | undefined;
   spawn?: Spawn;
   /** Longest time for the engine to get ready, if the job has a key with this name. */
   loadTimeoutMs?: number;

@@ -1,7 +1,7 @@
 import { freemem, platform } from "node:os";
 import { basename } from "node:path";
 import type { Json } from "../../foundation/json.ts";
-import { assignedDevices, visibilityVariables } from "../devices.ts";
+import { assignedDevices, visibilityOf } from "../devices.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
 import { resolveModel } from "../models/models.ts";
@@ -161,7 +161,7 @@ function deviceVariables(
   environment: EngineContext["environment"],
 ): Record<string, string> {
   if (devices === undefined || assignedDevices(environment) !== undefined) return {};
-  return Object.fromEntries(visibilityVariables.map((name) => [name, devices.join(",")]));
+  return visibilityOf(devices);
 }
 
 /** Requests go to the server as to any OpenAI-compatible one. */
