@@ -125,14 +125,7 @@ async function* slicesOf(
   const { maxLineBytes, sources = [] } = options;
   const { path, format: name, etag, id, dataset, source, output, form } = file;
   const isRead = sources[source]?.columns !== undefined || sources[source]?.schema !== undefined;
-  const own = {
-    ...(etag !== undefined && { etag }),
-    ...(output !== undefined && { output }),
-    ...(id !== undefined && { id }),
-    ...(dataset !== undefined && { dataset }),
-    ...(form !== undefined && { form }),
-    ...(isRead && { source }),
-  };
+  const own = { etag, output, id, dataset, form, source: isRead ? source : undefined };
   const format = formatFor(path, name, form);
   const content = contentOf(reader, path, format, "INPUT_UNREADABLE", form);
   const isWhole = content !== reader;
