@@ -7,8 +7,7 @@ import type { Engine, EngineContext } from "../engine.ts";
 import type { DeviceOptions } from "../engine-description.ts";
 import { openHostedEngine } from "../host/client.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
-import { resolveModel } from "../models/models.ts";
-import { modelFiles } from "../models/split-files.ts";
+import { ggufWeights } from "../models/models.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
 import { EndedEarly } from "../restarting.ts";
 import { WrappedEngine } from "../wrapped-engine.ts";
@@ -28,11 +27,10 @@ export async function openLlama(
   options: LlamaModelOptions,
   context: EngineContext,
 ): Promise<Engine> {
-  const { path: modelPath, sha256 } = await resolveModel(options.name, context, { download: true });
+  const { modelPath, ...file } = await ggufWeights(options.name, context);
   const { entry: modulePath } = await locateEnginePackage("llama", context, { install: true });
   const weights = {
-    file: basename(modelPath),
-    sha256: sha256 ?? (await keptSha256(await modelFiles(modelPath), context.homeDirectory)),
+    ...file,
     ...(options.lora && {
       lora: await Promise.all(options.lora.map((adapter) => adapterWeights(adapter, context))),
     }),

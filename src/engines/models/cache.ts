@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, rm, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
@@ -96,11 +96,6 @@ export async function listCached(
     if ((await fileBytes(path)) === record.bytes) found.push({ record, path });
   }
   return found.sort((a, b) => (a.record.name < b.record.name ? -1 : 1));
-}
-
-/** Makes the folder of a model. */
-export async function createPlace(place: CachePlace): Promise<void> {
-  await mkdir(place.directory, { recursive: true });
 }
 
 /** Removes the folder of a model that was never fetched. */

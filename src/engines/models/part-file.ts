@@ -9,13 +9,11 @@ import { ifThere } from "../../foundation/system-errors.ts";
  * a later try can continue it.
  */
 export class PartFile {
-  readonly path: string;
   readonly #handle: FileHandle;
   #hash: Hash;
   #bytes: number;
 
-  private constructor(path: string, handle: FileHandle, hash: Hash, bytes: number) {
-    this.path = path;
+  private constructor(handle: FileHandle, hash: Hash, bytes: number) {
     this.#handle = handle;
     this.#hash = hash;
     this.#bytes = bytes;
@@ -24,13 +22,8 @@ export class PartFile {
   /** Opens the file, after reading the bytes of an earlier try. */
   static async open(path: string): Promise<PartFile> {
     const handle = await open(path, "a");
-    const hash = sha256Stream();
-    let bytes = 0;
-    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
-      hash.update(chunk as Buffer);
-      bytes += (chunk as Buffer).length;
-    }
-    return new PartFile(path, handle, hash, bytes);
+    const { hash, bytes } = await hashed([path]);
+    return new PartFile(handle, hash, bytes);
   }
 
   /** Present bytes. */
@@ -67,6 +60,11 @@ export class PartFile {
 export async function hashFiles(
   paths: readonly string[],
 ): Promise<{ sha256: string; bytes: number }> {
+  const { hash, bytes } = await hashed(paths);
+  return { sha256: hash.digest("hex"), bytes };
+}
+
+async function hashed(paths: readonly string[]): Promise<{ hash: Hash; bytes: number }> {
   const hash = sha256Stream();
   let bytes = 0;
   for (const path of paths) {
@@ -75,7 +73,7 @@ export async function hashFiles(
       bytes += (chunk as Buffer).length;
     }
   }
-  return { sha256: hash.digest("hex"), bytes };
+  return { hash, bytes };
 }
 
 /** True if the file begins like GGUF files. */
