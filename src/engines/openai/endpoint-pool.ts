@@ -1,9 +1,9 @@
 import type { SluiceError } from "../../foundation/errors.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import type { EngineContext } from "../engine.ts";
+import { endpointsOf } from "./api-key.ts";
 import { trustOf } from "./certificates.ts";
 import { Endpoint, type EndpointsBeside, type Lease } from "./endpoint.ts";
-import { endpointsOf } from "./endpoints.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { ReplyMemory } from "./reply-memory.ts";
 import { holderOf, leastLoaded } from "./routing/router.ts";
