@@ -84,10 +84,7 @@ export class LocalDirectories {
 }
 
 async function isDirectory(path: string): Promise<boolean> {
-  return await stat(path).then(
-    (status) => status.isDirectory(),
-    () => false,
-  );
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
 }
 
 async function syncDirectory(directory: string): Promise<void> {

@@ -10,7 +10,6 @@ export const measuredBatches = 3;
 /** How much more throughput a doubled batch must give; otherwise half its rows are enough. */
 const leastGain = 1.05;
 
-/** Limits of batches in a job. */
 export interface BatchLimits {
   /** Most rows of a batch; `auto` starts with one and grows while rows a second rise. */
   maxBatchRows: number | "auto";

@@ -77,7 +77,6 @@ export function batched<Item, Result>(
   return new Batcher(models, given, context);
 }
 
-/** An item that waits or is in work. */
 class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>> {
   readonly item: Item;
   readonly cost: BatchCost;

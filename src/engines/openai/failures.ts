@@ -85,7 +85,6 @@ export class FailureReader {
     return withTexts({ status, ...errorIn(text) }, kept);
   }
 
-  /** The error for a failure of the transport. */
   ofTransport(error: TransportError): Failure {
     const message = this.redact(error.message);
     switch (error.kind) {

@@ -21,7 +21,6 @@ export interface StageReplica {
   close(): Promise<void>;
 }
 
-/** A replica in an engine host. */
 export function hostedReplica(label: string, host: HostedClient, timeoutMs: number): StageReplica {
   return {
     async run(rows) {

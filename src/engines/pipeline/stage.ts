@@ -33,7 +33,6 @@ export interface Stage {
   close(): Promise<void>;
 }
 
-/** Counts the work of a stage. */
 export class StageCounts {
   rowsIn = 0;
   rowsOut = 0;

@@ -56,7 +56,6 @@ export async function assertOnnxFolder(path: string): Promise<void> {
   });
 }
 
-/** Whether a path exists. */
 export async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined)) !== undefined;
 }

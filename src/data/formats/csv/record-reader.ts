@@ -166,7 +166,6 @@ interface KeptField {
   read: FieldReader | undefined;
 }
 
-/** The place of a record. */
 interface RecordPlace {
   index: number;
   line: number;
