@@ -36,10 +36,7 @@ export interface ScanOptions {
   maxLineBytes: number;
   /** Read only this many rows; files after them are not read. Default: all. */
   limit?: number;
-  /**
-   * If true, tasks may have more rows than `rowsPerTask`, so that they end where the file's own
-   * blocks do.
-   */
+  /** Whether tasks may exceed `rowsPerTask`, to end where the file's own blocks do. */
   atOwnBorders?: boolean;
   /** The options of each of the job's inputs, in order. */
   sources?: readonly SourceOptions[];

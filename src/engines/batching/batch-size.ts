@@ -138,10 +138,7 @@ export class BatchSize {
     }
   }
 
-  /**
-   * Records a row that does not fit alone: its batches failed because of it, and say nothing about
-   * others.
-   */
+  /** Records a row that does not fit alone: its batches say nothing about other rows. */
   exceededAlone(row: BatchCost, hasDied = false): void {
     this.#bounds = undefined;
     this.#memoryBounds = this.#memoryBounds.filter((bound) =>

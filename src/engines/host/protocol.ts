@@ -24,10 +24,7 @@ export interface TokenRequest {
   stop?: readonly string[];
   /** The possible texts of the answer, in GBNF. */
   grammar?: string;
-  /**
-   * Whether the answer may call tools: its text then has its special tokens, and begins as it was
-   * written.
-   */
+  /** Whether the answer may call tools: its text then has special tokens and is not trimmed. */
   mayCall?: boolean;
 }
 

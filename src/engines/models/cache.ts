@@ -107,10 +107,7 @@ export async function tidyPlace(place: CachePlace): Promise<void> {
   }
 }
 
-/**
- * Removes all files of a model, including those of an interrupted download; returns the freed
- * bytes.
- */
+/** Removes a model's files, also those of an interrupted download; returns the freed bytes. */
 export async function clearPlace(place: CachePlace): Promise<number> {
   const bytes = await folderBytes(place.directory);
   await rm(place.directory, { recursive: true, force: true });

@@ -202,9 +202,7 @@ export interface ModelListing {
   entry?: CatalogEntry;
 }
 
-/**
- * The catalog and all models in the cache, catalog first, then those that other engines fetched.
- */
+/** The catalog, then the other models in the cache, then those that other engines fetched. */
 export async function listModels(context: ModelContext): Promise<ModelListing[]> {
   const cached = await listCached(context.homeDirectory);
   const known: ModelListing[] = [];

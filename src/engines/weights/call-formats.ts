@@ -16,10 +16,7 @@ export interface CallFormat {
   space: string;
   /** The member that holds the arguments. */
   member: "arguments" | "parameters";
-  /**
-   * How an answer has several calls: each within its own `open` and `close`, as one list, or not at
-   * all.
-   */
+  /** How an answer has several calls: each in `open` and `close`, as one list, or not at all. */
   several: "apart" | "list" | "none";
 }
 

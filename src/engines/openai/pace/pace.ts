@@ -294,9 +294,7 @@ export class Release {
     return Math.max(0, this.#atMs - nowMs);
   }
 
-  /**
-   * Milliseconds until one more than `inFlight` may be admitted, with `limit` as the final number.
-   */
+  /** Milliseconds until one more than `inFlight` may be admitted; `limit` is the final number. */
   roomMs(nowMs: number, inFlight: number, limit: number): number {
     const passedMs = nowMs - this.#atMs;
     if (passedMs >= releaseMs) return 0;
