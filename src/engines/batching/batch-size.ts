@@ -27,8 +27,8 @@ export interface BatchLimits {
   /** An incomplete batch waits until it is full, or `flush` is called; default: it does not. */
   fillsBatches?: boolean | undefined;
   /**
-   * Batches of requests that are searched for those of one length; default 0: requests go in the
-   * order of arrival.
+   * Batches of requests that are searched for those of one length; default: some if padding counts,
+   * which is with `maxBatchTokens`, else 0: requests go in the order of arrival.
    */
   lookAheadBatches?: number | undefined;
 }
@@ -77,7 +77,8 @@ export class BatchSize {
     this.#maxChars = given.maxBatchChars;
     this.#maxTokens = given.maxBatchTokens;
     this.#isPadded = given.maxBatchTokens !== undefined;
-    this.#lookAheadBatches = given.lookAheadBatches ?? 0;
+    this.#lookAheadBatches =
+      given.lookAheadBatches ?? (this.#isPadded ? limits.lookAheadBatches : 0);
   }
 
   get bounds(): BatchBounds {

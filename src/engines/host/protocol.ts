@@ -82,8 +82,8 @@ interface HostedFacts {
 
 /** An engine inside a host. It may batch; the host passes it every request at once. */
 export interface HostedEngine extends HostedFacts {
-  /** Like `Engine.infer`; a failure that is not a `SluiceError` ends the host. */
-  infer(
+  /** Like `Engine.infer`, if requests come singly; a failure but a `SluiceError` ends the host. */
+  infer?(
     request: InferenceRequest,
     signal: AbortSignal,
     onDelta?: OnDelta,

@@ -80,10 +80,7 @@ class PredictorEngine implements Engine {
     this.#hosts = hosts;
     this.#shares = shares;
     const models = hosts.map((host) => replicaModel(host, options.timeoutMs, context.clock));
-    // If padding counts, it pays to search for rows of one length.
-    const lookAheadBatches = options.maxBatchTokens === undefined ? 0 : limits.lookAheadBatches;
-    const batches = { ...options, lookAheadBatches };
-    this.#batched = batched(models, batches, tracingBatches(context));
+    this.#batched = batched(models, options, tracingBatches(context));
   }
 
   get capacity(): number {
