@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { localInputs } from "../src/data/sources/open.ts";
 import { localStorage } from "../src/data/storage/local.ts";
 import { systemClock } from "../src/foundation/clock.ts";
 import { silentLogger } from "../src/foundation/logger.ts";
@@ -12,6 +11,7 @@ import { recordBytes } from "../src/run/directory/records.ts";
 import { loadJob } from "../src/run/job/load.ts";
 import { openOrPlan } from "../src/run/plan/open-run.ts";
 import type { Plan } from "../src/run/plan/plan.ts";
+import { localInputs } from "../test/local-inputs.ts";
 
 /** The plan of the run that `directory` is to hold: one row a task. Nothing is forced to disk. */
 export async function planOneRowTasks(input: string, directory: string): Promise<Plan> {

@@ -42,7 +42,6 @@ export interface InputFile extends SourceFile {
 
 /** Where to look for files. */
 export interface ExpandOptions {
-  /** The store that a path lies in. */
   storeOf(path: string): Promise<SourceStore>;
   /** Relative paths of this machine start here. */
   baseDirectory: string;

@@ -13,7 +13,6 @@ export interface OpenHints {
 /** Opens an input file by its path in the plan. */
 export type OpenFile = (path: string, hints?: OpenHints) => Promise<RandomReader>;
 
-/** A file to open in its turn. */
 export interface FileToOpen extends OpenHints {
   path: string;
 }

@@ -12,9 +12,7 @@ export interface RangeSource {
   readonly bytes: number;
   /** Nothing is read ahead from this offset on; default: the object's end. */
   readonly aheadEnd?: number;
-  /**
-   * Bytes to read ahead from the first read on, if it is certain that they are needed; default 0.
-   */
+  /** Bytes to read ahead from the first read on, if they are certainly needed; default 0. */
   readonly aheadBytes?: number;
   /** All bytes from `start` up to, but without, `end`. */
   fetch(start: number, end: number, signal: AbortSignal): Promise<Uint8Array>;
@@ -29,9 +27,7 @@ export class ReadAheadMemory {
     this.#freeBytes = bytes;
   }
 
-  /**
-   * Takes that many bytes and returns true; takes nothing and returns false if there is no room.
-   */
+  /** Takes that many bytes and returns true; without room takes nothing and returns false. */
   take(bytes: number): boolean {
     if (bytes > this.#freeBytes) return false;
     this.#freeBytes -= bytes;

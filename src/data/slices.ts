@@ -36,10 +36,7 @@ export interface ScanOptions {
   maxLineBytes: number;
   /** Read only this many rows; files after them are not read. Default: all. */
   limit?: number;
-  /**
-   * If true, tasks may have more rows than `rowsPerTask`, so that they end where the file's own
-   * blocks do.
-   */
+  /** Whether tasks may exceed `rowsPerTask`, to end where the file's own blocks do. */
   atOwnBorders?: boolean;
   /** The options of each of the job's inputs, in order. */
   sources?: readonly SourceOptions[];
@@ -125,14 +122,7 @@ async function* slicesOf(
   const { maxLineBytes, sources = [] } = options;
   const { path, format: name, etag, id, dataset, source, output, form } = file;
   const isRead = sources[source]?.columns !== undefined || sources[source]?.schema !== undefined;
-  const own = {
-    ...(etag !== undefined && { etag }),
-    ...(output !== undefined && { output }),
-    ...(id !== undefined && { id }),
-    ...(dataset !== undefined && { dataset }),
-    ...(form !== undefined && { form }),
-    ...(isRead && { source }),
-  };
+  const own = { etag, output, id, dataset, form, source: isRead ? source : undefined };
   const format = formatFor(path, name, form);
   const content = contentOf(reader, path, format, "INPUT_UNREADABLE", form);
   const isWhole = content !== reader;

@@ -30,6 +30,11 @@ export const visibilityVariables = Object.freeze([
   "GGML_VK_VISIBLE_DEVICES",
 ] as const);
 
+/** The variables that show these devices alone, by the driver's names, in this order. */
+export function visibilityOf(devices: readonly (string | number)[]): Record<string, string> {
+  return Object.fromEntries(visibilityVariables.map((name) => [name, devices.join(",")]));
+}
+
 /** Names the devices of a worker, such as `cuda:1`: its engine must use no others. */
 export const assignedVariable = "SLUICE_DEVICE";
 

@@ -236,17 +236,18 @@ export async function preparePackage(
 }
 
 /**
- * `prepare` and `check` of an engine with a package of its own and its model on this machine.
+ * `prepare` and `check` of an engine whose model is on this machine.
  *
+ * @param engine the name of its package, if it has one.
  * @param find locates the model, and fetches a missing one if it may.
  */
 export function onThisMachine(
-  engine: string,
+  engine: string | undefined,
   find: (name: string, context: PackageContext, options: ResolveOptions) => Promise<unknown>,
 ): Required<Pick<EngineDescription<{ name: string }>, "prepare" | "check">> {
   return {
     async prepare({ name }, context, options) {
-      await preparePackage(engine, context, options);
+      if (engine !== undefined) await preparePackage(engine, context, options);
       const { install, onProgress, onWait } = options;
       await find(name, context, {
         download: install,

@@ -18,9 +18,7 @@ import type { BatchRecords, BatchState } from "./batch-records.ts";
  */
 export interface Engine {
   readonly name: string;
-  /**
-   * Requests that it can usefully hold at once. It may rise and fall: read it whenever it counts.
-   */
+  /** Requests that it can usefully hold at once. It rises and falls: read it whenever it counts. */
   readonly capacity: number;
   /**
    * Requests that it computes at once, if it holds others besides: those wait behind them, whatever
@@ -119,10 +117,7 @@ export type PromptWords = Pick<InferenceRequest, "messages" | "prompt">;
 export interface TokenizedPrompts {
   /** Digest of everything that decides the tokens: vocabulary, rules, chat template. */
   tokenizer: string;
-  /**
-   * In the order of the prompts; null for a prompt without tokens, whose request fails with the
-   * reason.
-   */
+  /** In the order of the prompts; null for a prompt whose request will fail with the reason. */
   prompts: readonly (PromptTokens | null)[];
 }
 

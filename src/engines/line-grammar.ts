@@ -1,4 +1,11 @@
-import type { Grammar, GrammarNode } from "../foundation/grammar.ts";
+import {
+  type Grammar,
+  type GrammarNode,
+  oneOf,
+  optional,
+  sequence,
+  text,
+} from "../foundation/grammar.ts";
 import type { SlottedLine } from "../foundation/inference.ts";
 import { candidateSpans } from "../foundation/spans.ts";
 
@@ -11,15 +18,12 @@ import { candidateSpans } from "../foundation/spans.ts";
  */
 export function lineGrammar({ line, slots }: SlottedLine, prefix: string): Grammar {
   const parts = line.split(/\{([^{}]+)\}/).map((part, at): GrammarNode => {
-    if (at % 2 === 0) return { kind: "text", text: part };
+    if (at % 2 === 0) return text(part);
     const slot = slots.find(({ name }) => name === part);
-    if (slot === undefined) return { kind: "text", text: `{${part}}` };
+    if (slot === undefined) return text(`{${part}}`);
     return oneOfTexts([slot.orElse, ...candidateSpans(slot)]);
   });
-  return {
-    root: { kind: "sequence", items: [{ kind: "text", text: prefix }, ...parts] },
-    rules: {},
-  };
+  return { root: sequence(text(prefix), ...parts), rules: {} };
 }
 
 /**
@@ -28,7 +32,7 @@ export function lineGrammar({ line, slots }: SlottedLine, prefix: string): Gramm
  * also writes "for 5 min for 5 min".
  */
 function oneOfTexts(texts: readonly string[]): GrammarNode {
-  const characters = [...new Set(texts)].toSorted().map((text) => [...text]);
+  const characters = [...new Set(texts)].toSorted().map((each) => [...each]);
   return continuations(characters, 0);
 }
 
@@ -36,19 +40,17 @@ function oneOfTexts(texts: readonly string[]): GrammarNode {
 function continuations(texts: readonly string[][], from: number): GrammarNode {
   const [first, ...rest] = texts;
   if (first!.length === from) {
-    if (rest.length === 0) return { kind: "text", text: "" };
-    return { kind: "repeat", item: continuations(rest, from), min: 0, max: 1 };
+    return rest.length === 0 ? text("") : optional(continuations(rest, from));
   }
-  const groups = Map.groupBy(texts, (text) => text[from]!);
+  const groups = Map.groupBy(texts, (each) => each[from]!);
   const items = Array.from(groups.values(), (group) => {
     const to = sharedLength(group, from);
-    const text = group[0]!.slice(from, to).join("");
+    const beginning = text(group[0]!.slice(from, to).join(""));
     const ending = continuations(group, to);
     const isEnd = ending.kind === "text" && ending.text === "";
-    const beginning: GrammarNode = { kind: "text", text };
-    return isEnd ? beginning : ({ kind: "sequence", items: [beginning, ending] } as const);
+    return isEnd ? beginning : sequence(beginning, ending);
   });
-  return items.length === 1 ? items[0]! : { kind: "choice", items };
+  return oneOf(items);
 }
 
 /** Length of the beginning that sorted texts share: that of the first and the last one. */

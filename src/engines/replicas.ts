@@ -1,7 +1,7 @@
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Environment } from "../foundation/subprocess.ts";
-import { assignedDevices, visibilityVariables } from "./devices.ts";
+import { assignedDevices, visibilityOf, visibilityVariables } from "./devices.ts";
 import type { DeviceOptions } from "./engine-description.ts";
 
 /** A job's settings for the replicas of a model, each a separate process. */
@@ -54,10 +54,29 @@ export function shareAmongReplicas(
   return Array.from({ length: replicas }, (_, replica) => {
     const own = devices.slice(replica * each, (replica + 1) * each);
     return {
-      environment: { ...threadEnvironment(threads, environment), ...shownOnly(own) },
+      environment: {
+        ...threadEnvironment(threads, environment),
+        ...(own.length > 0 && visibilityOf(own)),
+      },
       devices: own,
     };
   });
+}
+
+/**
+ * What opens side by side, such as replicas.
+ *
+ * @throws the reason of the first that cannot be opened, when the others are closed.
+ */
+export async function allOpened<Opened extends { close(): Promise<void> }>(
+  opening: readonly Promise<Opened>[],
+): Promise<Opened[]> {
+  const ends = await Promise.allSettled(opening);
+  const failed = ends.find((each) => each.status === "rejected");
+  const opened = ends.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+  if (failed === undefined) return opened;
+  await Promise.all(opened.map((each) => each.close()));
+  throw failed.reason;
 }
 
 /**
@@ -144,11 +163,6 @@ function devicesOfWorker({ devices }: ReplicaOptions, environment: Environment):
       "sluice doctor says why; name GPUs that nvidia-smi does not list, as devices: [0], or leave " +
       "devices out to compute without",
   });
-}
-
-function shownOnly(devices: readonly string[]): Record<string, string> {
-  if (devices.length === 0) return {};
-  return Object.fromEntries(visibilityVariables.map((name) => [name, devices.join(",")]));
 }
 
 function threadEnvironment(

@@ -49,7 +49,6 @@ export class Restarting<Live> {
   readonly #closing = new AbortController();
   /** The start that callers wait for, kept while its result lives. */
   #live: Promise<Live> | undefined;
-  /** Failed starts in a row. */
   #failedStarts = 0;
   /** Deaths in a row without an answer between them. */
   #deaths = 0;

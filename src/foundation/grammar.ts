@@ -23,6 +23,25 @@ export type GrammarNode =
   /** The rule of this name. */
   | { kind: "rule"; name: string };
 
+// One function for each kind of node.
+export const text = (value: string): GrammarNode => ({ kind: "text", text: value });
+export const sequence = (...items: GrammarNode[]): GrammarNode => ({ kind: "sequence", items });
+export const choice = (items: readonly GrammarNode[]): GrammarNode => ({ kind: "choice", items });
+export const characters = (ranges: readonly (readonly [from: number, to: number])[]) =>
+  ({ kind: "characters", ranges }) satisfies GrammarNode;
+export const repeat = (item: GrammarNode, min: number, max?: number): GrammarNode => ({
+  ...{ kind: "repeat", item, min },
+  ...(max !== undefined && { max }),
+});
+export const rule = (name: string): GrammarNode => ({ kind: "rule", name });
+
+/** The item or nothing. */
+export const optional = (item: GrammarNode): GrammarNode => repeat(item, 0, 1);
+
+/** Any one of the items; an only one stands for itself. */
+export const oneOf = (items: readonly GrammarNode[]): GrammarNode =>
+  items.length === 1 ? items[0]! : choice(items);
+
 /** The same grammar with other names of its rules, so that it can stand in a larger one. */
 export function withOwnRules({ root, rules }: Grammar, prefix: string): Grammar {
   const own = (name: string) => `${prefix} ${name}`;
@@ -34,7 +53,7 @@ export function withOwnRules({ root, rules }: Grammar, prefix: string): Grammar 
 export function eitherOf(a: Grammar, b: Grammar): Grammar {
   const [first, second] = [withOwnRules(a, "first"), withOwnRules(b, "second")];
   return {
-    root: { kind: "choice", items: [first.root, second.root] },
+    root: choice([first.root, second.root]),
     rules: { ...first.rules, ...second.rules },
   };
 }
@@ -42,7 +61,7 @@ export function eitherOf(a: Grammar, b: Grammar): Grammar {
 function renamed(node: GrammarNode, own: (name: string) => string): GrammarNode {
   switch (node.kind) {
     case "rule":
-      return { kind: "rule", name: own(node.name) };
+      return rule(own(node.name));
     case "repeat":
       return { ...node, item: renamed(node.item, own) };
     case "sequence":

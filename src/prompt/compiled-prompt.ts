@@ -40,9 +40,7 @@ export class CompiledPrompt implements KeepablePrompt {
   readonly #usesLoop: boolean;
   /** Fields of the row that it reads; undefined if it may read any. */
   readonly fields: readonly string[] | undefined;
-  /**
-   * For requests that are turns of a conversation: their messages, some of them answers to come.
-   */
+  /** For requests that are turns of a conversation: their messages, some still answers to come. */
   readonly #asks = new WeakMap<RowRequest, AskedMessages>();
 
   /** @param key in the job file, for messages: `prompts.measures`. */
@@ -126,9 +124,7 @@ export class CompiledPrompt implements KeepablePrompt {
     if (request.origin.after === undefined) this.#content.turns!.fill(request, ask, []);
   }
 
-  /**
-   * Adds the messages of a request that had to wait, now that the requests before it are answered.
-   */
+  /** Adds the messages of a request that waited for the answers to the requests before it. */
   goOn(request: RowRequest, answers: readonly string[]): void {
     const ask = this.#asks.get(request);
     if (ask !== undefined) this.#content.turns!.fill(request, ask, answers);

@@ -119,9 +119,7 @@ export function filterArgumentsOf(node: JinjaNode): readonly JinjaNode[] {
   return node.filter?.type === "CallExpression" ? (node.filter.args ?? []) : [];
 }
 
-/**
- * All statements and expressions below `root`, `root` first, without names that are only syntax.
- */
+/** All statements and expressions below `root`, `root` first, without names of mere syntax. */
 export function* nodesOf(root: JinjaNode): Generator<JinjaNode> {
   const waiting: JinjaNode[] = [root];
   for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {

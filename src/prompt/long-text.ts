@@ -37,7 +37,6 @@ function isPair(text: string, at: number): boolean {
   return isFirst && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00;
 }
 
-/** All matches of a pattern in a text. */
 export function matchesOf(text: string, pattern: RegExp): Iterable<string> {
   return text.length <= pieceChars ? (text.match(pattern) ?? []) : eachMatch(text, pattern);
 }

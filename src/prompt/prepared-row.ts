@@ -19,9 +19,7 @@ export interface PreparedRequest
     KeptWords {
   /** The sources of its answer, slot by slot, as indexes into the row's `texts`. */
   sources?: readonly number[];
-  /**
-   * For a turn of a conversation, instead of words: the messages that it adds to the turn before.
-   */
+  /** For a turn of a conversation, instead of words: the messages that the turn before lacks. */
   turn?: AskedMessages;
 }
 

@@ -45,8 +45,8 @@ export function compileContent(options: PromptOptions, key: string): PromptConte
   }
   const content = options.type === undefined ? ofTemplates(options, key) : ofType(options, key);
   if (content.api === "completion") return cleaned(content, options);
-  if (options.stripWhitespace !== undefined) throw forCompletions(`${key}.stripWhitespace`);
-  if (options.eosToken !== undefined) throw forCompletions(`${key}.eosToken`);
+  const why = "it is for completions; the model's chat template ends a chat";
+  refuse(options, key, ["stripWhitespace", "eosToken"], why);
   return content;
 }
 
@@ -56,15 +56,9 @@ function withoutAnswer(
   api: "embedding" | "transcription",
   key: string,
 ): PromptContent {
-  const idle = [
-    ...(["messages", "system", "type", "typeOptions", "turns", "answer", "schema"] as const),
-    ...(["stripWhitespace", "eosToken"] as const),
-  ];
-  for (const field of idle) {
-    if (options[field] !== undefined) {
-      throw jobInvalid(`${key}.${field}`, `it has no effect with api: ${api}`);
-    }
-  }
+  const ofWords = ["messages", "system", "type", "typeOptions", "turns"] as const;
+  const ofAnswers = ["answer", "schema", "stripWhitespace", "eosToken"] as const;
+  refuse(options, key, [...ofWords, ...ofAnswers], `it has no effect with api: ${api}`);
   const { prompt, file } = options;
   const template = compileTemplate((prompt ?? file)!, { name: file ? `${key}.file` : key });
   return {
@@ -78,8 +72,14 @@ function withoutAnswer(
   };
 }
 
-function forCompletions(key: string): Error {
-  return jobInvalid(key, "it is for completions; the model's chat template ends a chat");
+function refuse(
+  options: PromptOptions,
+  key: string,
+  fields: readonly (keyof PromptOptions)[],
+  why: string,
+): void {
+  const given = fields.find((field) => options[field] !== undefined);
+  if (given !== undefined) throw jobInvalid(`${key}.${given}`, why);
 }
 
 function cleaned(content: PromptContent, options: PromptOptions): PromptContent {
@@ -107,11 +107,7 @@ function cleaned(content: PromptContent, options: PromptOptions): PromptContent 
 }
 
 function ofType(options: PromptOptions, key: string): PromptContent {
-  for (const field of ["system", "forEach"] as const) {
-    if (options[field] !== undefined) {
-      throw jobInvalid(`${key}.${field}`, "the words come from the type; leave it out");
-    }
-  }
+  refuse(options, key, ["system", "forEach"], "the words come from the type; leave it out");
   const { api, type = "" } = options;
   const wordsApi = api === "chat" || api === "completion" ? api : undefined;
   const typed = compileTypedPrompt({ ...options, type, api: wordsApi }, key);
@@ -130,9 +126,10 @@ function ofType(options: PromptOptions, key: string): PromptContent {
 }
 
 function ofTemplates(options: PromptOptions, key: string): PromptContent {
-  refuseTypeOptions(options, key);
+  refuse(options, key, ["typeOptions", "turns"], "it goes with type, which is not given");
   if (options.api === "completion") {
-    refuseMessages(options, key);
+    const why = "a completion has no messages; put the text into prompt";
+    refuse(options, key, ["messages", "system"], why);
     const prompt = compileTemplate(options.prompt!, { name: key });
     return {
       api: "completion",
@@ -168,22 +165,6 @@ function ofTemplates(options: PromptOptions, key: string): PromptContent {
       if (file) request.file = file.render(row, extra);
     },
   };
-}
-
-function refuseTypeOptions(options: PromptOptions, key: string): void {
-  for (const field of ["typeOptions", "turns"] as const) {
-    if (options[field] !== undefined) {
-      throw jobInvalid(`${key}.${field}`, "it goes with type, which is not given");
-    }
-  }
-}
-
-function refuseMessages(options: PromptOptions, key: string): void {
-  for (const field of ["messages", "system"] as const) {
-    if (options[field] !== undefined) {
-      throw jobInvalid(`${key}.${field}`, "a completion has no messages; put the text into prompt");
-    }
-  }
 }
 
 function messageTemplates(options: PromptOptions, key: string): MessageTemplate[] {

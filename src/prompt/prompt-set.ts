@@ -12,9 +12,7 @@ import { type RequestKeeper, RowKeeper } from "./prepared-row.ts";
 import type { PromptOptions } from "./prompt-options.ts";
 import type { RowRequest } from "./row-request.ts";
 
-/**
- * The prompts of a job. They turn rows into requests, and responses into answers for the output.
- */
+/** The prompts of a job: they turn rows into requests, and responses into answers. */
 export interface PromptSet {
   /** Names of the prompts, in job order; the only prompt of `prompt:` is called `prompt`. */
   readonly names: readonly string[];

@@ -4,10 +4,7 @@ import type { InferenceRequest, RequestOrigin } from "../foundation/inference.ts
 export interface RowOrigin extends RequestOrigin {
   /** The value of `{n}` in `join`, if it is not the position from 1. */
   number?: number;
-  /**
-   * Index of the row's request that this one continues: it gets its messages after that one is
-   * answered.
-   */
+  /** Index of the row's request that this one continues, and whose answer it waits for. */
   after?: number;
 }
 

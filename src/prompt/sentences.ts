@@ -79,9 +79,7 @@ function hasWords(sentence: string): boolean {
   return /[\p{L}\p{N}]/u.test(sentence);
 }
 
-/**
- * Adds the space missing in `in the oven.Remove`, but not in addresses such as `www.example.com`.
- */
+/** Adds the space missing in `in the oven.Remove`, but not in addresses as `www.example.com`. */
 function withMissingSpaces(text: string): string {
   if (/:\/\/|www\.|@/.test(text)) return text;
   return text.replace(/(\p{Ll}{3}[.!?])(?=\p{Lu}\p{Ll})/gu, "$1 ");
@@ -136,10 +134,7 @@ function isEnd(before: string, marks: string, rest: string): boolean {
 
 const maxMarkerLength = 64;
 
-/**
- * Whether it is a list marker, as in `1. Heat the oven`, `a. Heat the oven`, `Step 3. Heat the
- * oven`.
- */
+/** Whether it is a list marker, as in `1. Heat`, `a. Heat`, `Step 3. Heat`. */
 function isListMarker(before: string): boolean {
   if (before.length > maxMarkerLength) return false;
   return /^\W*(?:(?:step|note) )?(?:\d{1,2}|[a-hA-H])$/iu.test(before.trim());

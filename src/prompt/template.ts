@@ -48,9 +48,7 @@ export function compileTemplate(source: string, place: TemplateSource): Template
 /** The render function of a template of text and plain fields; undefined for any other. */
 function compilePlain(program: JinjaNode, place: TemplateSource): Template["render"] | undefined {
   const readers: FieldReader[] = [];
-  /**
-   * The parts alternate: texts[0], field 0, texts[1], field 1, …, with one more text than fields.
-   */
+  /** The parts alternate: texts[0], field 0, texts[1], field 1, …; the last one is a text. */
   const texts = [""];
   for (const node of program.body ?? []) {
     if (node.type === "Comment") continue;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { InputSource } from "../../src/data/inputs.ts";
-import { localInputs } from "../../src/data/sources/open.ts";
+import { localInputs } from "../local-inputs.ts";
 
 const { expand: expandInputs } = localInputs;
 
@@ -133,7 +133,7 @@ describe("expandInputs", () => {
     ["deep/er/*.parquet", "INPUT_MISSING", /er holds b\.json$/],
     ["empty", "INPUT_MISSING", /by a glob/],
     ["notes.md", "INPUT_FORMAT", /set input\.format/],
-    ["s3://bucket/x.jsonl", "UNSUPPORTED", /this machine/],
+    ["ftp://host/x.jsonl", "UNSUPPORTED", /this machine/],
   ])("refuses %s with %s and a way out", async (path, code, hint) => {
     await expect(expandInputs(sources(path), root)).rejects.toMatchObject({
       code,

@@ -5,7 +5,6 @@ import { delimiter, join } from "node:path";
 import { formatFor } from "../../src/data/formats/registry.ts";
 import type { InputFile } from "../../src/data/inputs.ts";
 import { estimateRows, readRows, scanSlices } from "../../src/data/slices.ts";
-import { localInputs } from "../../src/data/sources/open.ts";
 import { fetchFromWheel } from "../../src/engines/models/wheel.ts";
 import { checkGgufFile } from "../../src/engines/weights/gguf-file.ts";
 import { readGgufMetadata } from "../../src/engines/weights/gguf-metadata.ts";
@@ -14,6 +13,7 @@ import { SluiceError } from "../../src/foundation/errors.ts";
 import { limits } from "../../src/foundation/limits.ts";
 import { silentLogger } from "../../src/foundation/logger.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
+import { localInputs } from "../local-inputs.ts";
 import type { ReadOutcome } from "./fuzz-files.ts";
 import { zipMember } from "./hostile-file.ts";
 

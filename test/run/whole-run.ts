@@ -11,7 +11,6 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { onTestFinished } from "vitest";
 import { localBackend } from "../../src/backends/local/local.ts";
-import { localInputs } from "../../src/data/sources/open.ts";
 import { localStorage as openStorage } from "../../src/data/storage/local.ts";
 import { channelPair } from "../../src/foundation/channel.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
@@ -27,6 +26,7 @@ import { type RunResult, runJob } from "../../src/run/run-job.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { runWorker } from "../../src/run/worker/run-worker.ts";
+import { localInputs } from "../local-inputs.ts";
 import { nothingPrepared } from "./dispatching.ts";
 
 /** A process that lives as long as its name is not among the dead. */

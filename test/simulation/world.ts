@@ -1,4 +1,3 @@
-import { localInputs } from "../../src/data/sources/open.ts";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
 import type { Storage } from "../../src/data/storage/storage.ts";
 import type { Engine, EngineContext } from "../../src/engines/engine.ts";
@@ -19,6 +18,7 @@ import { runWorker } from "../../src/run/worker/run-worker.ts";
 import { faultyStorage } from "../fakes/faulty-storage.ts";
 import { SimulatedProcess } from "../fakes/simulated-process.ts";
 import { type VirtualClock, virtualClock } from "../fakes/virtual-clock.ts";
+import { localInputs } from "../local-inputs.ts";
 import { type Actor, ends, heardBy } from "./actor.ts";
 import { AskLedger } from "./ask-ledger.ts";
 import { Faults } from "./faults.ts";

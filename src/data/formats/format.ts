@@ -50,9 +50,7 @@ export interface SourceOptions {
 export interface RowReadOptions extends SourceOptions {
   /** The same value as when the slice was cut. */
   maxLineBytes: number;
-  /**
-   * False if only `raw` is needed: rows may then have neither `value` nor `error`. Default true.
-   */
+  /** False if only `raw` is needed: rows may then lack `value` and `error`. Default true. */
   parse?: boolean;
   /** Called with a place in the file before it is decoded, for an error if decoding is ended. */
   onPlace?: (place: string) => void;

@@ -41,8 +41,6 @@ export interface RowFormat {
    * @throws SluiceError `INPUT_UNREADABLE`
    */
   columns?(reader: RandomReader, file: string): Promise<readonly Column[]>;
-  /**
-   * The number of rows that the file itself names, if it can be read without a pass over the file.
-   */
+  /** The number of rows that the file itself names, if that takes no pass over the file. */
   rowCount?(reader: RandomReader, file: string): Promise<number>;
 }

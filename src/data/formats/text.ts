@@ -4,12 +4,10 @@ import { scanLines } from "./line-scan.ts";
 import type { RowFormat } from "./row-format.ts";
 import { selecting } from "./selecting.ts";
 
-/**
- * Plain text: each line that is not blank is a row `{text: line}`.
- *
- * @param chunkBytes bytes per read; only tests set it.
- */
-export function textFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
+const chunkBytes = limits.readChunkBytes;
+
+/** Plain text: each line that is not blank is a row `{text: line}`. */
+export function textFormat(): RowFormat {
   return selecting({
     name: "text",
     extensions: [".txt", ".text"],

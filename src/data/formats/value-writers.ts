@@ -28,7 +28,6 @@ export function nullSafe({ type, text }: ValueWriter): ValueWriter {
   return { type, text: (value) => (value === null || value === undefined ? "null" : text(value)) };
 }
 
-/** A writer for lists of `element`. */
 export function listWriter(element: Part): ValueWriter {
   const { type, nullable, text } = element;
   return {

@@ -12,17 +12,17 @@ import { RecordHolder } from "./record-holder.ts";
 import type { RowFormat } from "./row-format.ts";
 import { selecting } from "./selecting.ts";
 
+const chunkBytes = limits.readChunkBytes;
+
 /**
  * Whole text files: each file is a row `{text, name, path}`. A text longer than `maxLineBytes` is a
  * row with an error.
- *
- * @param chunkBytes bytes per read; only tests set it.
  */
-export function textFileFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
+export function textFileFormat(): RowFormat {
   return selecting({
     name: "text-file",
     extensions: [],
-    scan: (reader, file) => scanWhole(reader, file, chunkBytes),
+    scan: scanWhole,
     rowCount: async () => 1,
     async *read(reader, slice, index, { maxLineBytes }) {
       const holder = new RecordHolder(maxLineBytes);
@@ -43,15 +43,13 @@ export function textFileFormat(chunkBytes: number = limits.readChunkBytes): RowF
 /**
  * Files of any kind by reference: each file is a row `{name, path, size}`. The reader of the row
  * opens the file itself; here its bytes are read for the checksum only.
- *
- * @param chunkBytes bytes per read; only tests set it.
  */
-export function filesFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
+export function filesFormat(): RowFormat {
   return selecting({
     name: "files",
     extensions: [".png", ".jpg", ".jpeg", ".webp", ".gif", ".wav", ".mp3", ".flac", ".ogg", ".m4a"],
     takesBytesAsTheyAre: true,
-    scan: (reader, file) => scanWhole(reader, file, chunkBytes),
+    scan: scanWhole,
     rowCount: async () => 1,
     async *read(reader, slice, index) {
       for await (const _ of verifiedChunks(reader, slice, chunkBytes));
@@ -61,11 +59,7 @@ export function filesFormat(chunkBytes: number = limits.readChunkBytes): RowForm
 }
 
 /** A single range: the whole file, even an empty one. */
-async function* scanWhole(
-  reader: RandomReader,
-  file: string,
-  chunkBytes: number,
-): AsyncGenerator<SliceRange> {
+async function* scanWhole(reader: RandomReader, file: string): AsyncGenerator<SliceRange> {
   const cutter = new RangeCutter({ firstCutRows: 1, everyRows: 1, maxLineBytes: 0 });
   cutter.count();
   let bytes = 0;

@@ -91,11 +91,7 @@ export class SdkRequests implements S3Requests {
 
   async get(key: string, range?: ByteRange, etag?: string): Promise<Uint8Array> {
     const reply = await this.#client.send(
-      new GetObjectCommand({
-        Bucket: this.#bucket,
-        Key: key,
-        ...(range && { Range: rangeText(range) }),
-      }),
+      new GetObjectCommand({ Bucket: this.#bucket, Key: key, Range: range && rangeText(range) }),
     );
     // No `If-Match`: a store that returns ETags without quotes does not recognize them later.
     if (etag && reply.ETag && entityTag(reply.ETag) !== etag) {

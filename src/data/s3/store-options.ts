@@ -5,9 +5,7 @@ export interface StoreOptions {
   endpoint?: string | undefined;
   /** Default: `AWS_REGION`, `AWS_DEFAULT_REGION`, the profile's region, else `us-east-1`. */
   region?: string | undefined;
-  /**
-   * True: `endpoint/bucket/key`; false: `bucket.endpoint/key`. Default: true if `endpoint` is set.
-   */
+  /** True: `endpoint/bucket/key`; false: `bucket.endpoint/key`. Default: true with `endpoint`. */
   pathStyle?: boolean | undefined;
   /** `none`: the store has no conditional writes. Default: it has, which is tested first. */
   conditional?: "if-none-match" | "none" | undefined;

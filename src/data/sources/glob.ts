@@ -3,7 +3,7 @@ import { readdir, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import picomatch from "picomatch";
 import { SluiceError } from "../../foundation/errors.ts";
-import { isAbsent, systemCode } from "../storage/local-errors.ts";
+import { isAbsent, systemCode } from "../../foundation/system-errors.ts";
 
 /** True if a path has wildcards: `*`, `?`, `[…]`, `{…}`. */
 export function isGlob(path: string): boolean {

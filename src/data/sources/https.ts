@@ -59,9 +59,7 @@ export class HttpFiles {
     return new HttpFile({ ...options, dispatcher: this.dispatcher, context: this.#context });
   }
 
-  /**
-   * The facts with the size. If the server does not say it, the file is downloaded to be measured.
-   */
+  /** The facts with the size. If the server does not say it, the file is downloaded. */
   async facts(path: string, file: HttpFile): Promise<HttpFacts & { bytes: number }> {
     const facts = await file.facts();
     if (facts.bytes !== undefined) return { ...facts, bytes: facts.bytes };

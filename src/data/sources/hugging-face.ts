@@ -120,9 +120,7 @@ class Hub {
     });
   }
 
-  /**
-   * Files whose path begins with `prefix`. If `isDeep` is false, also folders, each with a slash.
-   */
+  /** Files whose path begins with `prefix`; unless `isDeep`, also folders, each with a slash. */
   async *list(
     repository: string,
     revision: string,

@@ -46,19 +46,6 @@ export interface InputStores {
 
 const localFiles = localSource(localStorage("/"));
 
-/** Inputs of this machine only. */
-export const localInputs: InputStores = inputsOf(
-  "/tmp",
-  async (path) => {
-    const scheme = schemeOf(path);
-    if (scheme === undefined) return localFiles;
-    throw new SluiceError("UNSUPPORTED", `input of the scheme ${scheme}: in ${path}`, {
-      hint: "give paths of this machine",
-    });
-  },
-  () => localInputs,
-);
-
 /**
  * Inputs by the schemes of their paths: local files, `s3://`, `r2://`, `gs://`, `https://`,
  * `http://` and `hf://`. The code for a scheme is loaded when it is first used.

@@ -1,6 +1,6 @@
 import { type FileHandle, mkdir, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { systemCode } from "./local-errors.ts";
+import { systemCode } from "../../foundation/system-errors.ts";
 
 /** Most directories that are remembered as made; beyond it, all are forgotten. */
 const maxRemembered = 10_000;
@@ -84,10 +84,7 @@ export class LocalDirectories {
 }
 
 async function isDirectory(path: string): Promise<boolean> {
-  return await stat(path).then(
-    (status) => status.isDirectory(),
-    () => false,
-  );
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
 }
 
 async function syncDirectory(directory: string): Promise<void> {

@@ -1,10 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
-
-/** The system's name of a failure (`ENOENT`), or undefined for any other thrown value. */
-export function systemCode(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !("code" in error) || !("errno" in error)) return undefined;
-  return String(error.code);
-}
+import { systemCode } from "../../foundation/system-errors.ts";
 
 /** The `SluiceError` for a failure of the file system; other values unchanged. */
 export function storeError(error: unknown, file: string): unknown {
@@ -16,11 +11,6 @@ export function storeError(error: unknown, file: string): unknown {
   // Node ends its message with the path, which the new error names already.
   const detail = (error as Error).message.split(" '", 1)[0]!.replace(/,$/, "");
   return new SluiceError("STORE_FAILED", detail, options);
-}
-
-/** True if a file of that name does not exist. */
-export function isAbsent(error: unknown): boolean {
-  return ["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "");
 }
 
 /** True if the file system has no hard links, or none between these two places. */

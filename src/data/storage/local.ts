@@ -1,25 +1,11 @@
 import { readFile as readFileWithCallback, stat as statWithCallback } from "node:fs";
-import {
-  copyFile,
-  type FileHandle,
-  link,
-  open,
-  readdir,
-  rename,
-  stat,
-  unlink,
-} from "node:fs/promises";
+import { copyFile, link, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { SluiceError } from "../../foundation/errors.ts";
+import { ifThere, systemCode } from "../../foundation/system-errors.ts";
 import { LocalDirectories } from "./local-directories.ts";
-import {
-  isAbsent,
-  isLinkUnsupported,
-  storeError,
-  systemCode,
-  withStoreErrors,
-} from "./local-errors.ts";
+import { isLinkUnsupported, storeError, withStoreErrors } from "./local-errors.ts";
 import { LocalAppender, LocalReader, LocalWriter, writeFully } from "./local-files.ts";
 import type { Appender, Leftover, RandomReader, Storage, StoredFile, Writer } from "./storage.ts";
 import {
@@ -170,11 +156,7 @@ class LocalStorage implements Storage {
 
   async remove(path: string): Promise<void> {
     const file = this.#fileOf(path);
-    await withStoreErrors(file, async () => {
-      await unlink(file).catch((error) => {
-        if (!isAbsent(error)) throw error;
-      });
-    });
+    await withStoreErrors(file, () => ifThere(unlink(file)));
   }
 
   async *leftovers(prefix: string): AsyncIterable<Leftover> {
@@ -302,15 +284,10 @@ class LocalStorage implements Storage {
   /** Names in a folder, folders with a slash at the end, in the order of the full paths. */
   async #entriesOf(folder: string, namePrefix: string): Promise<string[]> {
     const directory = this.#fileOf(folder);
-    const entries = await withStoreErrors(directory, async () => {
-      try {
-        return await readdir(directory, { withFileTypes: true });
-      } catch (error) {
-        if (isAbsent(error)) return [];
-        throw error;
-      }
-    });
-    return entries
+    const entries = await withStoreErrors(directory, () =>
+      ifThere(readdir(directory, { withFileTypes: true })),
+    );
+    return (entries ?? [])
       .filter(({ name }) => name.startsWith(namePrefix) && !name.startsWith(temporaryPrefix))
       .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
       .sort();
@@ -339,12 +316,9 @@ async function leftoversIn(root: string, prefix: string): Promise<Leftover[]> {
 }
 
 async function pathsIn(root: string, folder: string, namePrefix: string): Promise<string[]> {
-  const entries = await readdir(join(root, folder), { withFileTypes: true }).catch((error) => {
-    if (isAbsent(error)) return [];
-    throw error;
-  });
+  const entries = await ifThere(readdir(join(root, folder), { withFileTypes: true }));
   const paths: string[] = [];
-  for (const entry of entries) {
+  for (const entry of entries ?? []) {
     const { name } = entry;
     const object = temporaryName.exec(name)?.groups?.object;
     if (object?.startsWith(namePrefix.slice(0, maxNameLength))) paths.push(folder + name);
@@ -368,45 +342,29 @@ async function clockOf(root: string): Promise<number> {
 }
 
 async function leftover(root: string, path: string, nowMs: number): Promise<Leftover | undefined> {
-  try {
-    // Publishing a file changes its ctime, but the content may be older.
-    const { size, ctimeMs } = await stat(join(root, path));
-    return { path, bytes: size, idleMs: nowMs - ctimeMs };
-  } catch (error) {
-    // Its writer finished meanwhile.
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
+  // Absent if its writer finished meanwhile.
+  const status = await ifThere(stat(join(root, path)));
+  // Publishing a file changes its ctime, but the content may be older.
+  return status && { path, bytes: status.size, idleMs: nowMs - status.ctimeMs };
 }
 
 async function sizeOf(file: string): Promise<number | undefined> {
-  try {
-    const status = await statFile(file);
-    return status.isDirectory() ? undefined : status.size;
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
+  const status = await ifThere(statFile(file));
+  return status?.isDirectory() ? undefined : status?.size;
 }
 
 /** Equal for two names of one file; undefined if the file does not exist. */
 async function identityOf(file: string): Promise<string | undefined> {
-  try {
-    const status = await stat(file, { bigint: true });
-    return status.isDirectory() ? undefined : `${status.dev}-${status.ino}`;
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
+  const status = await ifThere(stat(file, { bigint: true }));
+  return status && !status.isDirectory() ? `${status.dev}-${status.ino}` : undefined;
 }
 
 async function syncFile(file: string): Promise<void> {
-  let handle: FileHandle | undefined;
+  const handle = await open(file, "r");
   try {
-    handle = await open(file, "r");
     await handle.sync();
   } finally {
-    await handle?.close();
+    await handle.close();
   }
 }
 

@@ -93,10 +93,7 @@ export interface Storage {
   publish(from: string, to: string): Promise<void>;
   /** Removes the object; an absent one is fine. */
   remove(path: string): Promise<void>;
-  /**
-   * Removes objects as `remove` does, in any order. Absent if nothing is faster than a call for
-   * each.
-   */
+  /** As `remove`, for many in any order. Absent if nothing is faster than a call for each. */
   removeAll?(paths: readonly string[]): Promise<void>;
   /**
    * Unfinished objects whose path begins with `prefix`, of live and of dead processes; no listing

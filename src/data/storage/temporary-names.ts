@@ -14,9 +14,7 @@ export function isTemporary(path: string): boolean {
 /** Characters of an object's name that are part of its temporary file's name. */
 export const maxNameLength = 64;
 
-/**
- * A temporary name that no other process or call uses. Nothing depends on it, so it needs no seed.
- */
+/** A temporary name that nothing else uses. Nothing depends on it, so it needs no seed. */
 export function temporaryBeside(file: string): string {
   const name = basename(file).slice(0, maxNameLength);
   return join(dirname(file), `${temporaryPrefix}${randomUUID()}-${name}`);

@@ -4,9 +4,10 @@ import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
+import { systemCode } from "../../foundation/system-errors.ts";
 import type { InputStores } from "../sources/open.ts";
 import type { SourceFile } from "../sources/source-store.ts";
-import { isLinkUnsupported, systemCode, withStoreErrors } from "../storage/local-errors.ts";
+import { isLinkUnsupported, withStoreErrors } from "../storage/local-errors.ts";
 import { hasSameContent } from "./same-content.ts";
 import {
   type FileOutcome,

@@ -3,9 +3,9 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
+import { systemCode } from "../../foundation/system-errors.ts";
 import type { OpenFile } from "../open-files.ts";
 import type { SourceFile } from "../sources/source-store.ts";
-import { systemCode } from "../storage/local-errors.ts";
 
 const mebibyte = 1024 * 1024;
 

@@ -1,5 +1,5 @@
 import { type ErrorRecord, SluiceError } from "../../foundation/errors.ts";
-import { systemCode } from "../storage/local-errors.ts";
+import { systemCode } from "../../foundation/system-errors.ts";
 
 /** Differing files that the summary of a transfer names. */
 const maxShownDifferences = 20;

@@ -10,7 +10,6 @@ export const measuredBatches = 3;
 /** How much more throughput a doubled batch must give; otherwise half its rows are enough. */
 const leastGain = 1.05;
 
-/** Limits of batches in a job. */
 export interface BatchLimits {
   /** Most rows of a batch; `auto` starts with one and grows while rows a second rise. */
   maxBatchRows: number | "auto";
@@ -28,8 +27,8 @@ export interface BatchLimits {
   /** An incomplete batch waits until it is full, or `flush` is called; default: it does not. */
   fillsBatches?: boolean | undefined;
   /**
-   * Batches of requests that are searched for those of one length; default 0: requests go in the
-   * order of arrival.
+   * Batches of requests that are searched for those of one length; default: some if padding counts,
+   * which is with `maxBatchTokens`, else 0: requests go in the order of arrival.
    */
   lookAheadBatches?: number | undefined;
 }
@@ -78,7 +77,8 @@ export class BatchSize {
     this.#maxChars = given.maxBatchChars;
     this.#maxTokens = given.maxBatchTokens;
     this.#isPadded = given.maxBatchTokens !== undefined;
-    this.#lookAheadBatches = given.lookAheadBatches ?? 0;
+    this.#lookAheadBatches =
+      given.lookAheadBatches ?? (this.#isPadded ? limits.lookAheadBatches : 0);
   }
 
   get bounds(): BatchBounds {
@@ -139,10 +139,7 @@ export class BatchSize {
     }
   }
 
-  /**
-   * Records a row that does not fit alone: its batches failed because of it, and say nothing about
-   * others.
-   */
+  /** Records a row that does not fit alone: its batches say nothing about other rows. */
   exceededAlone(row: BatchCost, hasDied = false): void {
     this.#bounds = undefined;
     this.#memoryBounds = this.#memoryBounds.filter((bound) =>

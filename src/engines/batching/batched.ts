@@ -77,7 +77,6 @@ export function batched<Item, Result>(
   return new Batcher(models, given, context);
 }
 
-/** An item that waits or is in work. */
 class Pending<Item, Result> implements Abortable, Waiting<Pending<Item, Result>> {
   readonly item: Item;
   readonly cost: BatchCost;
@@ -240,16 +239,12 @@ class Batcher<Item, Result> implements Batched<Item, Result> {
     return batch;
   }
 
-  /**
-   * Whether the waiting items may fill a batch: the number of rows often suffices for the answer.
-   */
+  /** Whether the waiting items may fill a batch: their number often suffices for the answer. */
   #mayBeFull({ maxRows, maxChars, maxTokens }: BatchBounds): boolean {
     return this.#queue.size >= maxRows || maxChars !== undefined || maxTokens !== undefined;
   }
 
-  /**
-   * Whether an incomplete batch waits for more; if for a limited time, it is checked again then.
-   */
+  /** Whether an incomplete batch waits for more; if for some time, it is checked again then. */
   #isHeldBack(): boolean {
     if (!this.#fillsBatches && this.#delayMs === 0) return false;
     const { arrival, arrivedMs } = this.#queue.first!;

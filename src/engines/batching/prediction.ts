@@ -3,8 +3,10 @@ import {
   type FinishReason,
   type InferenceRequest,
   type InferenceResponse,
+  noOrigin,
   noUsage,
   promptCharacters,
+  type TextMessage,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { BatchCost } from "./next-batch.ts";
@@ -50,6 +52,15 @@ function isAnswer(result: JsonObject): boolean {
 
 function countOf(said: Json | undefined): number {
   return typeof said === "number" && Number.isInteger(said) && said > 0 ? said : 0;
+}
+
+/** What the user's code learns of each request, in a form for JSON. */
+export function itemFacts(request: InferenceRequest) {
+  const { prompt, origin = noOrigin } = request;
+  // An engine without parts and tools gets only text.
+  const messages = request.messages as readonly TextMessage[] | undefined;
+  const { index, promptName, element } = origin;
+  return { index, promptName, element, prompt, messages };
 }
 
 /**

@@ -71,15 +71,8 @@ async function namedFilesSha256({
   const named = command.includes("/") ? [command, ...args] : args;
   const files: string[] = [];
   for (const path of named.map((each) => resolve(workingDirectory, String(each)))) {
-    if (await isFile(path)) files.push(path);
+    const found = await stat(path).catch(() => undefined);
+    if (found?.isFile()) files.push(path);
   }
   return files.length === 0 ? undefined : (await hashFiles(files)).sha256;
-}
-
-async function isFile(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isFile();
-  } catch {
-    return false;
-  }
 }

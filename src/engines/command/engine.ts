@@ -5,7 +5,6 @@ import { packageFile } from "../../entry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import { canonicalJson, type Json } from "../../foundation/json.ts";
-import { limits } from "../../foundation/limits.ts";
 import type { Environment } from "../../foundation/subprocess.ts";
 import type { BatchLimits } from "../batching/batch-size.ts";
 import { tracingBatches } from "../batching/batch-spans.ts";
@@ -127,7 +126,5 @@ function batchLimits(options: CommandModelOptions, opened: readonly OpenedProgra
     mostRows: Math.min(
       ...opened.map((program) => program.maxBatchRows ?? Number.POSITIVE_INFINITY),
     ),
-    // If padding counts, it pays to search for rows of one length.
-    lookAheadBatches: options.maxBatchTokens === undefined ? 0 : limits.lookAheadBatches,
   };
 }

@@ -2,11 +2,10 @@ import type { Clock } from "../../foundation/clock.ts";
 import {
   type InferenceRequest,
   type InferenceResponse,
-  noOrigin,
   requestSeed,
-  type TextMessage,
 } from "../../foundation/inference.ts";
 import type { BatchModel } from "../batching/batched.ts";
+import { itemFacts } from "../batching/prediction.ts";
 import { programParameters } from "./parameters.ts";
 import type { Program } from "./program.ts";
 import type { CommandItem } from "./protocol.ts";
@@ -53,20 +52,9 @@ export class ProgramModel implements BatchModel<InferenceRequest, InferenceRespo
 }
 
 function itemOf(request: InferenceRequest): CommandItem {
-  const { prompt, row, structure, origin = noOrigin } = request;
-  // An engine without parts and tools gets only text.
-  const messages = request.messages as readonly TextMessage[] | undefined;
-  const { index, promptName, element } = origin;
-  return {
-    index,
-    promptName,
-    ...(element !== undefined && { element }),
-    ...(prompt !== undefined && { prompt }),
-    ...(messages !== undefined && { messages }),
-    ...(row !== undefined && { row }),
-    ...(structure !== undefined && { schema: structure.schema }),
-    parameters: { seed: requestSeed(request) },
-  };
+  const { row, structure } = request;
+  const parameters = { seed: requestSeed(request) };
+  return { ...itemFacts(request), row, schema: structure?.schema, parameters };
 }
 
 /** The result of a promise, or the signal's reason if that comes first. */

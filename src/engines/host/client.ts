@@ -27,7 +27,7 @@ export interface HostedEngineOptions {
   options: Json;
   context: HostContext;
   /** Parallel native calls in the host; default 1. */
-  nativeCalls?: number;
+  nativeCalls?: number | undefined;
   spawn?: Spawn;
   /** Longest time for the engine to get ready, if the job has a key with this name. */
   loadTimeoutMs?: number;
@@ -315,9 +315,7 @@ class HostedEngineClient implements HostedClient {
 /** Runtimes write it before the last line, which is a stack or a version. */
 const namesError = /\b[A-Z]\w*Error\b[^:]*: |\bFATAL ERROR\b|\bout of memory\b|\bCUDA error: /i;
 
-/**
- * The most useful line about the end of a process: the last one that names an error, else the last.
- */
+/** The best line about the end of a process: the last one that names an error, else the last. */
 function lastWords(lines: readonly string[]): string[] {
   const error = lines.findLast((line) => namesError.test(line));
   if (error !== undefined) return [`it wrote: ${error.trim()}`];

@@ -24,10 +24,7 @@ export interface TokenRequest {
   stop?: readonly string[];
   /** The possible texts of the answer, in GBNF. */
   grammar?: string;
-  /**
-   * Whether the answer may call tools: its text then has its special tokens, and begins as it was
-   * written.
-   */
+  /** Whether the answer may call tools: its text then has special tokens and is not trimmed. */
   mayCall?: boolean;
 }
 
@@ -85,8 +82,8 @@ interface HostedFacts {
 
 /** An engine inside a host. It may batch; the host passes it every request at once. */
 export interface HostedEngine extends HostedFacts {
-  /** Like `Engine.infer`; a failure that is not a `SluiceError` ends the host. */
-  infer(
+  /** Like `Engine.infer`, if requests come singly; a failure but a `SluiceError` ends the host. */
+  infer?(
     request: InferenceRequest,
     signal: AbortSignal,
     onDelta?: OnDelta,

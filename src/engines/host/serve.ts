@@ -105,12 +105,10 @@ async function answerTo(
   const { type, id } = message;
   if (engine === undefined) throw new SluiceError("PROTOCOL", "asked before it was ready");
   if (type === "infer") {
+    if (!engine.infer) throw new SluiceError("PROTOCOL", "the engine takes only batches");
     const onDelta = message.streams ? tell : undefined;
-    return {
-      type: "infer-end",
-      id,
-      response: await engine.infer(message.request, signal, onDelta),
-    };
+    const response = await engine.infer(message.request, signal, onDelta);
+    return { type: "infer-end", id, response };
   }
   if (type === "batch") {
     if (!engine.runBatch) throw new SluiceError("PROTOCOL", "the engine takes no batches");

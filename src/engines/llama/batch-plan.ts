@@ -14,7 +14,6 @@ export interface BatchShare {
 }
 
 export interface BatchLimits {
-  /** Tokens of one batch. */
   batchTokens: number;
   /** From this number of tokens on, another kernel computes a sequence's part of a batch. */
   blockTokens: number;

@@ -86,9 +86,7 @@ export class Decoding {
     return true;
   }
 
-  /**
-   * Takes the chosen token; returns the tokens to compute before the next choice, none at the end.
-   */
+  /** Takes the chosen token; returns those to compute before the next choice, none at the end. */
   take(token: number, probabilities?: LogProbabilities): readonly number[] {
     if (probabilities) this.#report(token, probabilities);
     if (this.#speller === undefined) {
@@ -117,10 +115,7 @@ export class Decoding {
     return { ...config, ...this.#settings, ...penalties };
   }
 
-  /**
-   * The answer's text since the last call, as far as no stop text can remove it; undefined if there
-   * is none.
-   */
+  /** The text since the last call, as far as no stop text can remove it; undefined without any. */
   takeDelta(): Omit<AnswerDelta, "choice"> | undefined {
     if (this.isDone) this.#endText();
     const text = this.#text.take();

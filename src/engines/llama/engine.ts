@@ -1,15 +1,16 @@
 import { basename } from "node:path";
 import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
+import type { InferenceRequest, OnDelta } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
-import { assignedDevices, mainFirst, visibilityVariables } from "../devices.ts";
+import { assignedDevices, mainFirst, visibilityOf } from "../devices.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import type { DeviceOptions } from "../engine-description.ts";
 import { openHostedEngine } from "../host/client.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
-import { resolveModel } from "../models/models.ts";
-import { modelFiles } from "../models/split-files.ts";
+import { ggufWeights } from "../models/models.ts";
 import { locateEnginePackage } from "../packages/packages.ts";
 import { EndedEarly } from "../restarting.ts";
+import { WrappedEngine } from "../wrapped-engine.ts";
 import type { HostedLlamaOptions } from "./hosted-llama.ts";
 import { fullGpuHint, gpuHint, type LoraAdapter } from "./loaded-llama.ts";
 import type { LlamaModelOptions } from "./options.ts";
@@ -26,20 +27,20 @@ export async function openLlama(
   options: LlamaModelOptions,
   context: EngineContext,
 ): Promise<Engine> {
-  const { path: modelPath, sha256 } = await resolveModel(options.name, context, { download: true });
+  const { modelPath, ...file } = await ggufWeights(options.name, context);
   const { entry: modulePath } = await locateEnginePackage("llama", context, { install: true });
   const weights = {
-    file: basename(modelPath),
-    sha256: sha256 ?? (await keptSha256(await modelFiles(modelPath), context.homeDirectory)),
+    ...file,
     ...(options.lora && {
       lora: await Promise.all(options.lora.map((adapter) => adapterWeights(adapter, context))),
     }),
   };
   const hosted = { ...options, modelPath, modulePath, weights };
   const engine = await openLlamaFrom(hosted, context);
-  const notice = unusedGpu(engine.choices, assignedDevices(context.environment));
+  const { choices = {} } = engine;
+  const notice = unusedGpu(choices, assignedDevices(context.environment));
   if (notice !== undefined && options.gpuLayers !== 0) context.logger.log("warn", notice);
-  const embeddingContexts = contextsForVectors(engine.choices);
+  const embeddingContexts = contextsForVectors(choices);
   if (embeddingContexts === 1) return engine;
   return withVectors(engine, () => openLlamaFrom({ ...hosted, embeddingContexts }, context));
 }
@@ -52,7 +53,7 @@ export async function openLlama(
  * unusedGpu({ gpu: "cuda", gpuLayers: 31 }, "cuda:0"); // undefined
  */
 export function unusedGpu(
-  { gpu, gpuLayers }: NonNullable<Engine["choices"]> = {},
+  { gpu, gpuLayers }: NonNullable<Engine["choices"]>,
   given: string | undefined,
 ): string | undefined {
   if (given === undefined || (gpu !== false && gpuLayers !== 0)) return undefined;
@@ -68,50 +69,39 @@ export function unusedGpu(
  * them; all others go to `generating`, whose name and choices it has.
  */
 export function withVectors(generating: Engine, open: () => Promise<Engine>): Engine {
-  let vectors: Promise<Engine> | undefined;
-  const opened = () => {
-    vectors ??= open().catch((error) => {
-      vectors = undefined;
+  return new EngineWithVectors(generating, open);
+}
+
+class EngineWithVectors extends WrappedEngine {
+  readonly #open: () => Promise<Engine>;
+  #vectors: Promise<Engine> | undefined;
+
+  constructor(generating: Engine, open: () => Promise<Engine>) {
+    super(generating);
+    this.#open = open;
+  }
+
+  async infer(request: InferenceRequest, signal: AbortSignal, onDelta?: OnDelta) {
+    if (request.embed !== true) return this.inner.infer(request, signal, onDelta);
+    this.#vectors ??= this.#open().catch((error) => {
+      this.#vectors = undefined;
       throw error;
     });
-    return vectors;
-  };
-  const { tokenize } = generating;
-  return {
-    get name() {
-      return generating.name;
-    },
-    get capacity() {
-      return generating.capacity;
-    },
-    get concurrency() {
-      return generating.concurrency;
-    },
-    get choices() {
-      return generating.choices ?? {};
-    },
-    ...(tokenize && { tokenize }),
-    async infer(request, signal, onDelta) {
-      const engine = request.embed === true ? await opened() : generating;
-      return engine.infer(request, signal, onDelta);
-    },
-    async close() {
-      const other = await vectors?.catch(() => undefined);
-      await Promise.all([generating.close(), other?.close()]);
-    },
-  };
+    return (await this.#vectors).infer(request, signal, onDelta);
+  }
+
+  override async close(): Promise<void> {
+    const other = await this.#vectors?.catch(() => undefined);
+    await Promise.all([this.inner.close(), other?.close()]);
+  }
 }
 
 /**
  * How many contexts make vectors side by side: on a CPU one for each thread, which was 1.4 times as
  * fast on 2 cores as two threads on one text after another, as far as memory suffices.
  */
-function contextsForVectors({
-  gpu,
-  gpuLayers,
-  threads,
-  sequences,
-}: Engine["choices"] = {}): number {
+function contextsForVectors(choices: NonNullable<Engine["choices"]>): number {
+  const { gpu, gpuLayers, threads, sequences } = choices;
   if (gpu !== false && gpuLayers !== 0) return 1;
   return Math.max(1, Math.min(Number(threads), Number(sequences)));
 }
@@ -141,7 +131,7 @@ export async function openLlamaFrom(
     kind: "llama",
     options: JSON.parse(JSON.stringify(hosted)),
     context: { ...context, environment },
-    ...(nativeCalls !== undefined && { nativeCalls }),
+    nativeCalls,
   });
   return opening.catch((error: unknown) => {
     throw gpuFailure(error) ?? error;
@@ -174,7 +164,6 @@ export function visibleDevices(
     const problem = "it is the place in model.devices, which is not given";
     throw new SluiceError("JOB_INVALID", `${field}: ${problem}`, { field });
   }
-  const ordered = mainFirst(devices, mainGpu).join(",");
-  if (assignedDevices(environment) !== undefined) return {};
-  return Object.fromEntries(visibilityVariables.map((name) => [name, ordered]));
+  const ordered = mainFirst(devices, mainGpu);
+  return assignedDevices(environment) === undefined ? visibilityOf(ordered) : {};
 }

@@ -31,10 +31,7 @@ import { type OnText, Scheduler } from "./scheduler.ts";
 import { Speller } from "./speller.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
-/**
- * The model as the worker describes it to the host; everything except the paths may be left to the
- * host.
- */
+/** The model as the worker describes it; everything except the paths may be left to the host. */
 export interface HostedLlamaOptions {
   /** node-llama-cpp's main module. */
   modulePath: string;
@@ -305,10 +302,7 @@ function templateOf(
   });
 }
 
-/**
- * Covers everything that decides the tokens: the model file's tokenizer and the library that reads
- * it.
- */
+/** Covers all that decides the tokens: the model file's tokenizer, and the library's version. */
 function tokenizerDigest({ tokenizer = {} }: GgufMetadata): string {
   return sha256Hex(JSON.stringify([llamaVersion, tokenizer]));
 }

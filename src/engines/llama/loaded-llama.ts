@@ -34,9 +34,7 @@ export interface LoadedLlama {
   /** From this number of tokens of one sequence in a batch on, another kernel computes them. */
   readonly blockTokens: number;
   readonly model: PackageModel;
-  /**
-   * Computes the items; returns for each the index of its output, or undefined if it is not needed.
-   */
+  /** Computes the items; returns the index of each one's output, undefined if it is not needed. */
   decode(items: readonly BatchItem[]): Promise<(number | undefined)[]>;
   sample(output: number, sampler: NativeSampler): Promise<number>;
   /** Natural logarithms of the probabilities of `token` and of the `top` likeliest tokens. */

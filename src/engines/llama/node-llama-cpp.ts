@@ -91,9 +91,7 @@ export interface PackageModel {
     getTokenAttributes(token: number): number;
   };
   readonly fileInfo: { metadata: GgufMetadata };
-  /**
-   * Whether all or some layers keep one state for a sequence, from which no token can be removed.
-   */
+  /** Whether some layers keep one state for a sequence, from which no token can be removed. */
   readonly fileInsights: { isRecurrent: boolean; isHybrid: boolean };
   readonly gpuLayers: number;
   readonly size: number;

@@ -7,7 +7,6 @@ import type { Vocabulary } from "./vocabulary.ts";
 /** Turns forced text into tokens, as the model itself would cut it. */
 export type Tokenize = (text: string) => readonly number[];
 
-/** The possible next tokens. */
 export type NextTokens =
   /** These tokens and no others: the model is not consulted. */
   | { kind: "forced"; tokens: readonly number[] }

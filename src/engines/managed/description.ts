@@ -1,7 +1,12 @@
 import { access } from "node:fs/promises";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type EngineDescription, type MakeAbsolute, threadACore } from "../engine-description.ts";
+import {
+  type EngineDescription,
+  type MakeAbsolute,
+  onThisMachine,
+  threadACore,
+} from "../engine-description.ts";
 import { isModelPath, withAbsoluteName } from "../models/model-path.ts";
 import { compatibleSupport, cutsNone } from "../openai/unsupported.ts";
 import type { LlamaServerModelOptions, ManagedModelOptions, VllmModelOptions } from "./options.ts";
@@ -30,6 +35,10 @@ const common = {
     limits.workerReadyTimeoutMs + loadTimeoutMs,
 };
 
+const ggufModel = onThisMachine(undefined, async (...of) =>
+  (await import("../models/models.ts")).resolveModel(...of),
+);
+
 export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> = {
   ...common,
   open: async (options, context) => (await import("./open.ts")).openLlamaServer(options, context),
@@ -40,21 +49,13 @@ export const llamaServerDescription: EngineDescription<LlamaServerModelOptions> 
   devices: ({ gpuLayers, devices }) => (gpuLayers === 0 ? undefined : { devices }),
   spreadsOverDevices: true,
   sharedAmong: threadACore,
-  async prepare(options, context, { install, onProgress, onWait }) {
+  async prepare(options, context, prepare) {
     await findServerProgram(options, context.environment);
-    const { resolveModel } = await import("../models/models.ts");
-    await resolveModel(options.name, context, {
-      download: install,
-      onWait: () => onWait?.(options.name),
-      onProgress: (progress) => onProgress?.(progress),
-    });
+    await ggufModel.prepare(options, context, prepare);
   },
   async check(options, context) {
     await findServerProgram(options, context.environment);
-    const { parseModelName } = await import("../models/model-reference.ts");
-    if (parseModelName(options.name, context.workingDirectory).kind !== "path") return;
-    const { resolveModel } = await import("../models/models.ts");
-    await resolveModel(options.name, context, { download: false });
+    await ggufModel.check(options, context);
   },
 };
 

@@ -49,10 +49,7 @@ export class LiveServer {
     return this.#death;
   }
 
-  /**
-   * The server's death, if it is behind a failed request. A server that is ill and does not end is
-   * ended.
-   */
+  /** The server's death, if it is behind a failed request. A server that is ill is ended. */
   async deathBehind(failure: unknown): Promise<SluiceError | undefined> {
     const isSymptom = failure instanceof SluiceError && symptoms.has(failure.code);
     if (this.#death === undefined && isSymptom) {

@@ -17,7 +17,6 @@ import { type ServerProcess, startServerProcess } from "./server-process.ts";
 /** Most ports to try in a row for a managed server, if others take them first. */
 const maxServerPorts = 5;
 
-/** The address of a server, and its facts. */
 export interface ServerAddress {
   /** Up to and including `/v1`. */
   baseUrl: string;

@@ -1,11 +1,8 @@
 import { freemem, platform } from "node:os";
-import { basename } from "node:path";
 import type { Json } from "../../foundation/json.ts";
-import { assignedDevices, visibilityVariables } from "../devices.ts";
+import { assignedDevices, visibilityOf } from "../devices.ts";
 import type { Engine, EngineContext } from "../engine.ts";
-import { keptSha256 } from "../models/kept-digest.ts";
-import { resolveModel } from "../models/models.ts";
-import { modelFiles } from "../models/split-files.ts";
+import { ggufWeights } from "../models/models.ts";
 import { openOpenai } from "../openai/engine.ts";
 import { openaiModel } from "../openai/options.ts";
 import { redactor } from "../secrets.ts";
@@ -36,11 +33,7 @@ export async function openLlamaServer(
   context: EngineContext,
   freeBytes = freemem(),
 ): Promise<Engine> {
-  const { path, sha256 } = await resolveModel(options.name, context, { download: true });
-  const file = {
-    file: basename(path),
-    sha256: sha256 ?? (await keptSha256(await modelFiles(path), context.homeDirectory)),
-  };
+  const { modelPath: path, ...file } = await ggufWeights(options.name, context);
   const { sequences, contextTokens } = await shapeOf(options, path, context, freeBytes);
   const args = withDefaults(argumentsOf(options), [
     { flags: slotFlags, value: sequences },
@@ -161,7 +154,7 @@ function deviceVariables(
   environment: EngineContext["environment"],
 ): Record<string, string> {
   if (devices === undefined || assignedDevices(environment) !== undefined) return {};
-  return Object.fromEntries(visibilityVariables.map((name) => [name, devices.join(",")]));
+  return visibilityOf(devices);
 }
 
 /** Requests go to the server as to any OpenAI-compatible one. */

@@ -1,8 +1,10 @@
-import { mkdir, readdir, readFile, rename, rm, rmdir, stat, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, rm, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
+import { ifThere, systemCode } from "../../foundation/system-errors.ts";
+import { folderBytes } from "./folder-size.ts";
 import type { ModelReference } from "./model-reference.ts";
 import { fileBytes } from "./part-file.ts";
 
@@ -66,14 +68,9 @@ export async function readCached(place: CachePlace): Promise<CacheRecord | undef
 }
 
 async function readRecord(path: string): Promise<CacheRecord | undefined> {
-  try {
-    // A damaged record counts as none: the model is fetched again.
-    return jsonObjectIn(await readFile(path, "utf8")) as CacheRecord | undefined;
-  } catch (error) {
-    const absent = ["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "");
-    if (absent) return undefined;
-    throw error;
-  }
+  const text = await ifThere(readFile(path, "utf8"));
+  // A damaged record counts as none: the model is fetched again.
+  return text === undefined ? undefined : (jsonObjectIn(text) as CacheRecord | undefined);
 }
 
 /** Makes a finished `.part` file the model, and writes its record. */
@@ -89,26 +86,16 @@ export async function listCached(
   homeDirectory: string,
 ): Promise<{ record: CacheRecord; path: string }[]> {
   const root = modelsDirectory(homeDirectory);
-  let folders: string[] = [];
-  try {
-    const entries = await readdir(root, { withFileTypes: true });
-    folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-  }
+  const entries = (await ifThere(readdir(root, { withFileTypes: true }))) ?? [];
   const found: { record: CacheRecord; path: string }[] = [];
-  for (const folder of folders) {
-    const record = await readRecord(join(root, folder, "model.json"));
-    if (record === undefined) continue;
-    const path = join(root, folder, record.file);
+  for (const entry of entries) {
+    const folder = join(root, entry.name);
+    const record = entry.isDirectory() && (await readRecord(join(folder, "model.json")));
+    if (!record) continue;
+    const path = join(folder, record.file);
     if ((await fileBytes(path)) === record.bytes) found.push({ record, path });
   }
   return found.sort((a, b) => (a.record.name < b.record.name ? -1 : 1));
-}
-
-/** Makes the folder of a model. */
-export async function createPlace(place: CachePlace): Promise<void> {
-  await mkdir(place.directory, { recursive: true });
 }
 
 /** Removes the folder of a model that was never fetched. */
@@ -116,26 +103,13 @@ export async function tidyPlace(place: CachePlace): Promise<void> {
   try {
     await rmdir(place.directory);
   } catch (error) {
-    if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes((error as NodeJS.ErrnoException).code ?? "")) {
-      throw error;
-    }
+    if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes(systemCode(error) ?? "")) throw error;
   }
 }
 
-/**
- * Removes all files of a model, including those of an interrupted download; returns the freed
- * bytes.
- */
+/** Removes a model's files, also those of an interrupted download; returns the freed bytes. */
 export async function clearPlace(place: CachePlace): Promise<number> {
-  let bytes = 0;
-  try {
-    for (const name of await readdir(place.directory)) {
-      bytes += (await stat(join(place.directory, name))).size;
-    }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return 0;
-    throw error;
-  }
+  const bytes = await folderBytes(place.directory);
   await rm(place.directory, { recursive: true, force: true });
   return bytes;
 }

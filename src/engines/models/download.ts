@@ -12,6 +12,7 @@ import {
   type RemoteResponse,
   requestRemoteFile,
 } from "../../foundation/remote-file.ts";
+import { ifThere } from "../../foundation/system-errors.ts";
 import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
 import { discardPart, PartFile } from "./part-file.ts";
 
@@ -231,10 +232,6 @@ async function noteOrigin(part: string, note: PartNote): Promise<void> {
 }
 
 async function readNote(part: string): Promise<PartNote | undefined> {
-  try {
-    return jsonObjectIn(await readFile(`${part}.json`, "utf8")) as PartNote | undefined;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
+  const text = await ifThere(readFile(`${part}.json`, "utf8"));
+  return text === undefined ? undefined : (jsonObjectIn(text) as PartNote | undefined);
 }

@@ -4,6 +4,7 @@ import { type Clock, sleep } from "../../foundation/clock.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import type { Random } from "../../foundation/random.ts";
+import { ifThere, isAbsent, systemCode } from "../../foundation/system-errors.ts";
 
 /** The holder of a lock file touches it this often. */
 const fileLockTouchMs = 2000;
@@ -81,7 +82,7 @@ async function create(path: string, content: string): Promise<boolean> {
     await file.close();
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    if (systemCode(error) === "EEXIST") return false;
     throw error;
   }
 }
@@ -92,13 +93,9 @@ interface LockState {
 }
 
 async function readLock(path: string): Promise<LockState | undefined> {
-  try {
-    const content = await readFile(path, "utf8");
-    return { content, modifiedMs: (await stat(path)).mtimeMs };
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
+  const content = await ifThere(readFile(path, "utf8"));
+  const facts = await ifThere(stat(path));
+  return content === undefined || !facts ? undefined : { content, modifiedMs: facts.mtimeMs };
 }
 
 async function isHolderGone(content: string): Promise<boolean> {
@@ -114,8 +111,7 @@ async function breakLock(path: string, content: string, id: string): Promise<voi
     await rename(path, aside);
     if ((await readFile(aside, "utf8")) !== content) await link(aside, path);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== "ENOENT" && code !== "EEXIST") throw error;
+    if (!isAbsent(error) && systemCode(error) !== "EEXIST") throw error;
   }
   await rm(aside, { force: true });
 }

@@ -2,17 +2,16 @@ import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../foundation/clock.ts";
 import { limits } from "../../foundation/limits.ts";
+import { ifThere } from "../../foundation/system-errors.ts";
 
 /** Bytes of all files in a folder, at any depth; 0 if there is no folder. */
 export async function folderBytes(directory: string): Promise<number> {
   let bytes = 0;
-  try {
-    for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
-      if (entry.isFile()) bytes += (await stat(join(entry.parentPath, entry.name))).size;
-    }
-  } catch (error) {
-    // A child program fills the folder: files come and go, and the next call sees them.
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  const entries = await ifThere(readdir(directory, { recursive: true, withFileTypes: true }));
+  for (const entry of entries ?? []) {
+    // Where a child program fills the folder, files come and go.
+    const path = join(entry.parentPath, entry.name);
+    if (entry.isFile()) bytes += (await ifThere(stat(path)))?.size ?? 0;
   }
   return bytes;
 }

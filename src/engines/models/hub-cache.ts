@@ -1,6 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256Hex } from "../../foundation/hashing.ts";
+import { ifThere } from "../../foundation/system-errors.ts";
 import { modelsDirectory } from "./cache.ts";
 import { folderBytes } from "./folder-size.ts";
 
@@ -34,10 +35,7 @@ export interface HubFolder {
 /** The repositories of the hub with a complete model here, by name. */
 export async function listHubFolders(homeDirectory: string): Promise<HubFolder[]> {
   const directory = join(modelsDirectory(homeDirectory), "onnx");
-  const files = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return [];
-    throw error;
-  });
+  const files = (await ifThere(readdir(directory))) ?? [];
   const names = new Set<string>();
   for (const file of files.filter((each) => each.endsWith(markEnding))) {
     const named = (await readFile(join(directory, file), "utf8")).trim();

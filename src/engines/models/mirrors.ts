@@ -1,6 +1,7 @@
 import { join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { hubEndpoint, hubPath, isHubOffline } from "../../foundation/hub.ts";
+import { systemCode } from "../../foundation/system-errors.ts";
 import { type CachePlace, type CacheRecord, publish, type RemoteReference } from "./cache.ts";
 import type { Mirror } from "./catalog.ts";
 import { download } from "./download.ts";
@@ -120,8 +121,8 @@ async function copyNamed(
     try {
       if (await fileBytes(candidate)) return await copyInto(candidate, task);
     } catch (error) {
-      // A folder, or a file used as a folder: the other candidate may be right.
-      if (!["EISDIR", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+      // A folder: the other candidate may be right.
+      if (systemCode(error) !== "EISDIR") throw error;
     }
   }
   return failed(`there is no ${file}`);

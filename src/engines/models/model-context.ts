@@ -22,7 +22,6 @@ export interface ModelContext
   signal?: AbortSignal;
 }
 
-/** The progress of a download. */
 export interface DownloadProgress {
   name: string;
   /** The present source, for people: `hub`, `pypi`, `path`, or a host. */

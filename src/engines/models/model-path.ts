@@ -1,3 +1,4 @@
+import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SluiceError } from "../../foundation/errors.ts";
@@ -9,10 +10,12 @@ export function isModelPath(name: string): boolean {
 }
 
 /**
- * The path of a model's name that begins with `file:`.
+ * The path of a model's name that begins with `file:` or `~/`; undefined for any other name.
  * @throws SluiceError `MODEL_UNREADABLE`.
  */
-export function pathOfFileUrl(name: string, workingDirectory: string): string {
+export function pathOfName(name: string, workingDirectory: string): string | undefined {
+  if (name.startsWith("~/")) return resolve(homedir(), name.slice(2));
+  if (!name.startsWith("file:")) return undefined;
   if (!name.startsWith("file://")) return resolve(workingDirectory, name.slice("file:".length));
   try {
     return fileURLToPath(name);

@@ -1,8 +1,7 @@
-import { homedir } from "node:os";
 import { basename, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CatalogEntry, catalog, catalogEntry } from "./catalog.ts";
-import { pathOfFileUrl } from "./model-path.ts";
+import { pathOfName } from "./model-path.ts";
 import { splitPartOf } from "./split-files.ts";
 
 /** The meaning of a model's name. */
@@ -29,14 +28,13 @@ export function parseModelName(
 ): ModelReference {
   if (name.startsWith("hf:")) return hubReference(name);
   if (/^https?:\/\//i.test(name)) return urlReference(name);
-  if (name.startsWith("file:"))
-    return { kind: "path", name, path: pathOfFileUrl(name, workingDirectory) };
+  const path = pathOfName(name, workingDirectory);
+  if (path !== undefined) return { kind: "path", name, path };
   if (/^[a-z][a-z0-9+.-]+:\/\//i.test(name)) {
     throw new SluiceError("MODEL_UNKNOWN", `${name}: no model can be read from there`, {
       hint: "give a catalog name, a path, hf:owner/repo/file.gguf or an https:// address",
     });
   }
-  if (name.startsWith("~/")) return { kind: "path", name, path: resolve(homedir(), name.slice(2)) };
   if (/[\\/]/.test(name) || name.startsWith(".") || /\.gguf$/i.test(name)) {
     return { kind: "path", name, path: resolve(workingDirectory, name) };
   }

@@ -1,11 +1,11 @@
-import { stat } from "node:fs/promises";
+import { mkdir, stat } from "node:fs/promises";
+import { basename } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import {
   type CacheRecord,
   cacheError,
   cachePlace,
   clearPlace,
-  createPlace,
   listCached,
   modelsDirectory,
   type RemoteReference,
@@ -15,6 +15,7 @@ import {
 import { type CatalogEntry, catalog } from "./catalog.ts";
 import { withFileLock } from "./file-lock.ts";
 import { listHubFolders } from "./hub-cache.ts";
+import { keptSha256 } from "./kept-digest.ts";
 import { fetchModel } from "./mirrors.ts";
 import type { DownloadProgress, ModelContext, ResolvedModel } from "./model-context.ts";
 import { parseModelName } from "./model-reference.ts";
@@ -64,6 +65,16 @@ export async function resolveModel(
   }
 }
 
+/** The file of a model, fetched if necessary, with what the manifest says of its weights. */
+export async function ggufWeights(
+  name: string,
+  context: ModelContext,
+): Promise<{ modelPath: string; file: string; sha256: string }> {
+  const { path, sha256: known } = await resolveModel(name, context, { download: true });
+  const sha256 = known ?? (await keptSha256(await modelFiles(path), context.homeDirectory));
+  return { modelPath: path, file: basename(path), sha256 };
+}
+
 async function fetchOnce(
   reference: RemoteReference,
   context: ModelContext,
@@ -75,7 +86,7 @@ async function fetchOnce(
     // Another process may have fetched it during the wait.
     const cached = await readCached(place);
     if (cached) return resolved(reference.name, place.file, cached);
-    await createPlace(place);
+    await mkdir(place.directory, { recursive: true });
     try {
       const record = await fetchModel(reference, place, context, onProgress);
       return resolved(reference.name, place.file, record);
@@ -191,9 +202,7 @@ export interface ModelListing {
   entry?: CatalogEntry;
 }
 
-/**
- * The catalog and all models in the cache, catalog first, then those that other engines fetched.
- */
+/** The catalog, then the other models in the cache, then those that other engines fetched. */
 export async function listModels(context: ModelContext): Promise<ModelListing[]> {
   const cached = await listCached(context.homeDirectory);
   const known: ModelListing[] = [];

@@ -2,19 +2,18 @@ import type { Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { type FileHandle, open, rm, stat } from "node:fs/promises";
 import { sha256Stream } from "../../foundation/hashing.ts";
+import { ifThere } from "../../foundation/system-errors.ts";
 
 /**
  * An incomplete file under its own name: bytes are appended while their sha256 is computed, so that
  * a later try can continue it.
  */
 export class PartFile {
-  readonly path: string;
   readonly #handle: FileHandle;
   #hash: Hash;
   #bytes: number;
 
-  private constructor(path: string, handle: FileHandle, hash: Hash, bytes: number) {
-    this.path = path;
+  private constructor(handle: FileHandle, hash: Hash, bytes: number) {
     this.#handle = handle;
     this.#hash = hash;
     this.#bytes = bytes;
@@ -23,13 +22,8 @@ export class PartFile {
   /** Opens the file, after reading the bytes of an earlier try. */
   static async open(path: string): Promise<PartFile> {
     const handle = await open(path, "a");
-    const hash = sha256Stream();
-    let bytes = 0;
-    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
-      hash.update(chunk as Buffer);
-      bytes += (chunk as Buffer).length;
-    }
-    return new PartFile(path, handle, hash, bytes);
+    const { hash, bytes } = await hashed([path]);
+    return new PartFile(handle, hash, bytes);
   }
 
   /** Present bytes. */
@@ -66,6 +60,11 @@ export class PartFile {
 export async function hashFiles(
   paths: readonly string[],
 ): Promise<{ sha256: string; bytes: number }> {
+  const { hash, bytes } = await hashed(paths);
+  return { sha256: hash.digest("hex"), bytes };
+}
+
+async function hashed(paths: readonly string[]): Promise<{ hash: Hash; bytes: number }> {
   const hash = sha256Stream();
   let bytes = 0;
   for (const path of paths) {
@@ -74,7 +73,7 @@ export async function hashFiles(
       bytes += (chunk as Buffer).length;
     }
   }
-  return { sha256: hash.digest("hex"), bytes };
+  return { hash, bytes };
 }
 
 /** True if the file begins like GGUF files. */
@@ -90,12 +89,7 @@ export async function isGguf(path: string): Promise<boolean> {
 
 /** Bytes of a file, or undefined if there is none. */
 export async function fileBytes(path: string): Promise<number | undefined> {
-  try {
-    return (await stat(path)).size;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
+  return (await ifThere(stat(path)))?.size;
 }
 
 /** Removes a part file and the record of its source. */

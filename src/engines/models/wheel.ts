@@ -3,9 +3,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { type Entry, openPromise } from "yauzl";
-import { limits } from "../../foundation/limits.ts";
-import { type CommandResult, runCommand } from "../../foundation/subprocess.ts";
-import { pipReason } from "../packages/python.ts";
+import { pipReason, tryPython } from "../packages/python.ts";
 import type { Mirror } from "./catalog.ts";
 import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
 import { watchGrowth } from "./folder-size.ts";
@@ -41,43 +39,25 @@ async function pipDownload(
   directory: string,
   task: FetchTask,
 ): Promise<string | undefined> {
-  const { clock, environment, spawn, signal } = task.context;
-  const pip = [
-    "-m",
-    "pip",
-    "download",
-    "--no-deps",
-    "--only-binary=:all:",
-    "--no-input",
-    "--quiet",
+  const { clock } = task.context;
+  const args = [
+    ...["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input", "--quiet"],
+    ...["--disable-pip-version-check", "-d", directory, requirement],
   ];
-  const args = [...pip, "--disable-pip-version-check", "-d", directory, requirement];
-  // pip shows progress on terminals only; the growth of its files is progress too.
-  const env = { ...environment, TMPDIR: directory };
+  const environment = { ...task.context.environment, TMPDIR: directory };
   const { bytes: totalBytes } = task.expected;
+  // pip shows progress on terminals only; the growth of its files is progress too.
   const stopWatching = watchGrowth(clock, directory, (bytes) =>
     task.onProgress(Math.min(bytes, totalBytes ?? bytes), totalBytes),
   );
   try {
     for (const python of ["python3", "python"]) {
-      const timeoutMs = limits.packageFetchTimeoutMs;
-      const result = await tryCommand(() =>
-        runCommand(python, args, { env, timeoutMs, signal, ...(spawn ? { spawn } : {}) }),
-      );
+      const result = await tryPython(python, args, { ...task.context, environment });
       if (result !== undefined) return result.code === 0 ? undefined : pipReason(result);
     }
     return "there is no python3 on PATH";
   } finally {
     stopWatching();
-  }
-}
-
-async function tryCommand(run: () => Promise<CommandResult>): Promise<CommandResult | undefined> {
-  try {
-    return await run();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
   }
 }
 

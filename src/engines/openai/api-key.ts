@@ -1,6 +1,5 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { EngineContext } from "../engine.ts";
-import { endpointsOf } from "./endpoints.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 
 export interface ApiKey {
@@ -100,4 +99,16 @@ function refuseKey({ variable, value }: ApiKey, text: string, field: string): vo
     field,
     hint: "leave it out: a job is kept with its run, and the key goes into a header",
   });
+}
+
+/** The server of a model without an address. */
+const defaultBaseUrl = "https://api.openai.com/v1";
+
+/** The servers of a model, each with the variable of its key, if any. */
+export function endpointsOf({
+  baseUrl = defaultBaseUrl,
+  apiKeyEnv,
+  endpoints = [{ baseUrl, weight: 1 }],
+}: Pick<OpenaiModelOptions, "baseUrl" | "apiKeyEnv" | "endpoints">): EndpointOptions[] {
+  return endpoints.map((each) => ({ ...each, apiKeyEnv: each.apiKeyEnv ?? apiKeyEnv }));
 }

@@ -1,8 +1,11 @@
-import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
+import type { InferenceRequest, InferenceResponse, Usage } from "../../foundation/inference.ts";
 import type { HttpReply, ReplySink, RequestBody } from "./transport.ts";
 
 /** The kinds of a server's answers. */
 export type Form = "chat" | "completion" | "embedding" | "transcription" | "translation";
+
+/** An engine's answer without its time. */
+export type Answered = Omit<InferenceResponse, "seconds">;
 
 /** One HTTP request with its context, for any endpoint. */
 export interface Call<T extends { usage: Usage }> {

@@ -1,8 +1,7 @@
 import type { EngineDescription, SentKey } from "../engine-description.ts";
 import type { ModelContext } from "../models/model-context.ts";
-import { checkKeys, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
+import { checkKeys, defaultKeyVariable, endpointsOf, isOfOpenai } from "./api-key.ts";
 import { providerBatchOptions } from "./batch/settings.ts";
-import { endpointsOf } from "./endpoints.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { compatibleSupport, cutsNone, isOpenaiItself, openaiItselfSupport } from "./unsupported.ts";
 

@@ -1,13 +1,13 @@
 import type { SluiceError } from "../../foundation/errors.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import type { EngineContext } from "../engine.ts";
-import { apiKey } from "./api-key.ts";
+import { endpointsOf } from "./api-key.ts";
 import { trustOf } from "./certificates.ts";
-import { Endpoint, type EndpointsBeside, type Lease, shownAddress } from "./endpoint.ts";
-import { endpointsOf } from "./endpoints.ts";
+import { Endpoint, type EndpointsBeside, type Lease } from "./endpoint.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { ReplyMemory } from "./reply-memory.ts";
 import { holderOf, leastLoaded } from "./routing/router.ts";
+import { ServerAccess } from "./server-access.ts";
 
 /** Waiting requests for each of several servers, so that a suitable one can be chosen. */
 const maxWaitingForEndpoint = 16;
@@ -48,9 +48,10 @@ export class EndpointPool implements EndpointsBeside {
     const { environment, logger, clock } = context;
     const each = endpointsOf(options);
     const secureContext = trustOf(environment);
-    const secrets = each.map((own) => apiKey(own, environment)?.value ?? "");
+    const servers = each.map((own) => new ServerAccess(own, environment));
+    const secrets = servers.flatMap((server) => server.secrets);
     const heaviest = Math.max(...each.map(({ weight }) => weight));
-    const addresses = each.map(({ baseUrl }) => shownAddress(baseUrl)).join(", ");
+    const addresses = servers.map(({ address }) => address).join(", ");
     const replyMemory = new ReplyMemory();
     this.#clock = clock;
     this.#logger = logger;

@@ -6,7 +6,6 @@ import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { AbortWatch } from "../abort-watch.ts";
 import type { EngineContext } from "../engine.ts";
-import { type ApiKey, apiKey, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
 import { EndpointBreaker, type EndpointFailure } from "./breaker.ts";
 import type { Call, Form } from "./call.ts";
 import { CallSpan } from "./call-span.ts";
@@ -15,7 +14,8 @@ import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { type Admission, type AdmissionEnd, openPace, type Pace } from "./pace/pace.ts";
 import type { ReplyMemory } from "./reply-memory.ts";
 import type { RoutedEndpoint } from "./routing/router.ts";
-import { basicCredentials, type HttpReply, Transport, TransportError } from "./transport.ts";
+import { ServerAccess } from "./server-access.ts";
+import { type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
 /** After this number of failures in a row, one of several servers counts as ill. */
@@ -100,9 +100,8 @@ export class Endpoint implements RoutedEndpoint {
   /** Its pause is over for one request, which has yet to come. */
   isProbeDue = false;
   readonly #context: EndpointContext;
-  readonly #root: string;
+  readonly #server: ServerAccess;
   readonly #paths: Readonly<Record<Form, string>>;
-  readonly #keyHint: string;
   readonly #failures: FailureReader;
   readonly #transport: Transport;
   readonly #redact = (text: string) => this.#failures.redact(text);
@@ -111,17 +110,15 @@ export class Endpoint implements RoutedEndpoint {
 
   constructor(own: EndpointOptions, context: EndpointContext) {
     const { clock, environment, options, maxInFlight } = context;
-    const address = new URL(own.baseUrl);
-    const key = apiKey(own, environment);
+    const server = new ServerAccess(own, environment);
     this.#context = context;
-    this.#root = rootOf(address);
-    this.#paths = pathsOn(this.#root, address.search);
-    this.address = shownAddress(own.baseUrl);
+    this.#server = server;
+    this.#paths = pathsOn(server);
+    this.address = server.address;
     this.seed = textHash(this.address);
     this.weight = own.weight;
     this.isOpenaiItself = isOpenaiItself(own.baseUrl);
-    this.#keyHint = keyHint(key, own.baseUrl);
-    const secrets = [...context.secrets, address.password];
+    const secrets = [...context.secrets, ...server.secrets];
     // Who waits for no endpoint passes on how long it asks to wait.
     const maxWaitMs = options.maxEndpointDownMs || undefined;
     this.#failures = new FailureReader(secrets, clock.now, maxWaitMs);
@@ -142,8 +139,8 @@ export class Endpoint implements RoutedEndpoint {
     });
     this.#transport = new Transport({
       ...context,
-      address,
-      headers: headersFor(key?.value, address),
+      address: server.url,
+      headers: server.headers,
       maxConnections: maxInFlight ?? limits.maxInFlight,
       timeoutMs: options.timeoutMs,
       maxResponseBytes: limits.maxResponseBytes,
@@ -320,56 +317,24 @@ export class Endpoint implements RoutedEndpoint {
 
   #withKeyHint(error: SluiceError): SluiceError {
     if (error.code !== "AUTHENTICATION_FAILED") return error;
-    return Object.assign(error, { hint: this.#keyHint });
+    return Object.assign(error, { hint: this.#server.keyHint });
   }
 
   /** A page beside the server's API: `/metrics` of `http://host/v1` is `http://host/metrics`. */
   async #readPage(path: string): Promise<string | undefined> {
-    const base = this.#root.replace(/\/v1$/, "");
+    const base = this.#server.root.replace(/\/v1$/, "");
     const reply = await this.#transport.get(base + path, never).catch(() => undefined);
     return reply?.status === 200 ? reply.text : undefined;
   }
 }
 
-/** An address for messages: without user, password and query. */
-export function shownAddress(baseUrl: string): string {
-  const address = new URL(baseUrl);
-  return address.origin + rootOf(address);
-}
-
-/** The path up to and including `/v1`. */
-export function rootOf({ pathname }: URL): string {
-  return pathname.replace(/\/+$/, "");
-}
-
-/** The server's place, from its address. */
-function pathsOn(root: string, query: string): Readonly<Record<Form, string>> {
+/** The server's place for each form of request. */
+function pathsOn(server: ServerAccess): Readonly<Record<Form, string>> {
   return {
-    chat: `${root}/chat/completions${query}`,
-    completion: `${root}/completions${query}`,
-    embedding: `${root}/embeddings${query}`,
-    transcription: `${root}/audio/transcriptions${query}`,
-    translation: `${root}/audio/translations${query}`,
-  };
-}
-
-/** The advice after a refused key. */
-export function keyHint(key: ApiKey | undefined, baseUrl: string): string {
-  if (key) return `check the value of ${key.variable}`;
-  if (isOfOpenai(baseUrl)) {
-    return `set ${defaultKeyVariable}, or name another variable with model.apiKeyEnv`;
-  }
-  const own = `${defaultKeyVariable} goes to OpenAI alone`;
-  return `name the variable of its key with model.apiKeyEnv: ${own}`;
-}
-
-/** Headers of each request. */
-export function headersFor(key: string | undefined, address: URL): Record<string, string> {
-  const authorization = key === undefined ? basicCredentials(address) : `Bearer ${key}`;
-  return {
-    "content-type": "application/json",
-    accept: "application/json",
-    "user-agent": "sluice",
-    ...(authorization === undefined ? {} : { authorization }),
+    chat: server.path("/chat/completions"),
+    completion: server.path("/completions"),
+    embedding: server.path("/embeddings"),
+    transcription: server.path("/audio/transcriptions"),
+    translation: server.path("/audio/translations"),
   };
 }

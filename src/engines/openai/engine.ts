@@ -4,6 +4,7 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { type Batched, batched } from "../batching/batched.ts";
 import type { Engine, EngineContext } from "../engine.ts";
+import type { Answered } from "./call.ts";
 import { checkContext, checkWords } from "./context-length.ts";
 import { EndpointPool } from "./endpoint-pool.ts";
 import { GenerationCall } from "./generation-call.ts";
@@ -14,12 +15,10 @@ import { RequestSender } from "./request-sender.ts";
 import { PrefixKeys } from "./routing/prefix-keys.ts";
 import { withStructureHint } from "./structured-output.ts";
 import { transcriptionCall } from "./transcription.ts";
-import { EmbeddingModel, type EmbeddingRequest } from "./vectors.ts";
+import { embeddingModel } from "./vectors.ts";
 
 /** Embedding requests in flight to one server, by default. */
 const defaultEmbeddingRequests = 8;
-
-type Answered = Omit<InferenceResponse, "seconds">;
 
 /**
  * Opens an engine for an OpenAI-compatible server, or several with the same model. Nothing is sent
@@ -46,7 +45,7 @@ class OpenaiEngine implements Engine {
   readonly #prefixKeys: PrefixKeys | undefined;
   readonly #writers: Readonly<Record<"itself" | "compatible", RequestWriter>>;
   /** Made for the first embedding request. */
-  #vectors: Batched<EmbeddingRequest, Answered> | undefined;
+  #vectors: Batched<InferenceRequest, Answered> | undefined;
   #closedBy: SluiceError | undefined;
 
   constructor(options: OpenaiModelOptions, context: EngineContext) {
@@ -144,12 +143,12 @@ class OpenaiEngine implements Engine {
     return this.#vectors.infer(request, {}, signal);
   }
 
-  #openVectors(): Batched<EmbeddingRequest, Answered> {
+  #openVectors(): Batched<InferenceRequest, Answered> {
     const { name, extraBody, maxInFlight } = this.#options;
     const { maxBatchRows = limits.defaultEmbeddedTexts } = this.#options;
     const fields = bodyFields(name, extraBody as JsonObject | undefined);
     const atOnce = (maxInFlight ?? defaultEmbeddingRequests) * this.#pool.left.length;
-    const models = Array.from({ length: atOnce }, () => new EmbeddingModel(this.#sender, fields));
+    const models = Array.from({ length: atOnce }, () => embeddingModel(this.#sender, fields));
     return batched(models, { maxBatchRows }, this.#context);
   }
 }

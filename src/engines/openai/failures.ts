@@ -24,9 +24,7 @@ const tooLong =
   /context_length_exceeded|exceed_context_size|maximum context length|exceeds the available context/i;
 const unknownModel =
   /model_not_found|no such model|model\b.{0,200}?\b(not found|does not exist|not exist|unknown)/is;
-/**
- * Messages of servers that refuse one prompt, with a status that otherwise means the credentials.
- */
+/** Messages that refuse one prompt, with a status that otherwise means the credentials. */
 const refusedContent = /moderation|flagged|content.?policy/i;
 /** Messages with 429 if waiting does not help: about the account, or about a single request. */
 const quotaUsedUp = /insufficient_quota|insufficient.balance|exceeded your current quota/i;
@@ -85,7 +83,6 @@ export class FailureReader {
     return withTexts({ status, ...errorIn(text) }, kept);
   }
 
-  /** The error for a failure of the transport. */
   ofTransport(error: TransportError): Failure {
     const message = this.redact(error.message);
     switch (error.kind) {

@@ -5,12 +5,11 @@ import { isJsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { nearest } from "../../foundation/suggest.ts";
 import type { ModelContext } from "../models/model-context.ts";
-import { apiKey } from "./api-key.ts";
+import { endpointsOf } from "./api-key.ts";
 import { trustOf } from "./certificates.ts";
-import { headersFor, keyHint, rootOf, shownAddress } from "./endpoint.ts";
-import { endpointsOf } from "./endpoints.ts";
 import { FailureReader } from "./failures.ts";
-import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
+import type { OpenaiModelOptions } from "./options.ts";
+import { ServerAccess } from "./server-access.ts";
 import { type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
@@ -43,11 +42,12 @@ export async function contactEndpoints(
 ): Promise<void> {
   if (options.firstAnswerMs === 0) return;
   const endpoints = endpointsOf(options);
-  const keys = endpoints.map((each) => apiKey(each, context.environment)?.value ?? "");
+  const servers = endpoints.map((each) => new ServerAccess(each, context.environment));
+  const secrets = servers.flatMap((server) => server.secrets);
   const found = await Promise.all(
-    endpoints.map(async (endpoint) => {
-      const contact = new FirstContact(endpoint, options, context, keys);
-      return { address: contact.address, error: await contact.problem() };
+    servers.map(async (server) => {
+      const error = await new FirstContact(server, options, context, secrets).problem();
+      return { address: server.address, error };
     }),
   );
   const failed = found.filter(({ error }) => error !== undefined);
@@ -62,8 +62,7 @@ export async function contactEndpoints(
 
 /** One endpoint to check. */
 class FirstContact {
-  readonly address: string;
-  readonly #own: EndpointOptions;
+  readonly #server: ServerAccess;
   readonly #options: OpenaiModelOptions;
   readonly #context: ModelContext;
   readonly #failures: FailureReader;
@@ -71,22 +70,20 @@ class FirstContact {
   readonly #signal: AbortSignal;
 
   constructor(
-    own: EndpointOptions,
+    server: ServerAccess,
     options: OpenaiModelOptions,
     context: ModelContext,
     secrets: readonly string[],
   ) {
     const { clock, environment } = context;
-    const address = new URL(own.baseUrl);
-    this.address = shownAddress(own.baseUrl);
-    this.#own = own;
+    this.#server = server;
     this.#options = options;
     this.#context = context;
     this.#signal = context.signal ?? new AbortController().signal;
-    this.#failures = new FailureReader([...secrets, address.password], clock.now);
+    this.#failures = new FailureReader(secrets, clock.now);
     this.#transport = new Transport({
-      ...{ clock, environment, address, secureContext: trustOf(environment) },
-      headers: headersFor(apiKey(own, environment)?.value, address),
+      ...{ clock, environment, address: server.url, secureContext: trustOf(environment) },
+      headers: server.headers,
       maxConnections: 1,
       timeoutMs: options.firstAnswerMs,
       maxResponseBytes: limits.maxResponseBytes,
@@ -115,15 +112,12 @@ class FirstContact {
   async #models(): Promise<HttpReply> {
     const { clock, logger } = this.#context;
     const { firstAnswerMs } = this.#options;
-    const { search } = new URL(this.#own.baseUrl);
+    const endpoint = this.#server.address;
     const startMs = clock.monotonic();
     for (let tries = 0; ; tries++) {
       try {
-        const reply = await this.#transport.get(
-          `${rootOf(new URL(this.#own.baseUrl))}/models${search}`,
-          this.#signal,
-        );
-        if (tries > 0) logger.log("info", "the endpoint answers", { endpoint: this.address });
+        const reply = await this.#transport.get(this.#server.path("/models"), this.#signal);
+        if (tries > 0) logger.log("info", "the endpoint answers", { endpoint });
         return reply;
       } catch (error) {
         if (!(error instanceof TransportError)) throw error;
@@ -131,8 +125,8 @@ class FirstContact {
         const leftMs = startMs + firstAnswerMs - clock.monotonic();
         if (leftMs <= 0) throw this.#noAnswer(reason);
         if (tries === 0) {
-          const fields = { endpoint: this.address, reason };
-          logger.log("warn", `no answer yet, trying for ${firstAnswerMs / 1000} s`, fields);
+          const detail = `no answer yet, trying for ${firstAnswerMs / 1000} s`;
+          logger.log("warn", detail, { endpoint, reason });
         }
         await sleep(clock, Math.min(firstContactIntervalMs, leftMs), this.#signal);
       }
@@ -142,7 +136,7 @@ class FirstContact {
   /** @throws SluiceError for faults that waiting does not fix. */
   #reasonToWait(error: TransportError): string {
     if (error.code === "ENOTFOUND") {
-      const { hostname } = new URL(this.#own.baseUrl);
+      const { hostname } = this.#server.url;
       throw new SluiceError("ENDPOINT_UNUSABLE", `the host name ${hostname} is not known`, {
         hint: "check the address in model.baseUrl",
       });
@@ -154,7 +148,7 @@ class FirstContact {
   }
 
   #noAnswer(reason: string): SluiceError {
-    const detail = `${this.address}, ${this.#options.firstAnswerMs / 1000} s; last: ${reason}`;
+    const detail = `${this.#server.address}, ${this.#options.firstAnswerMs / 1000} s; last: ${reason}`;
     return new SluiceError("ENDPOINT_DOWN", detail, {
       hint: "start the server, or check model.baseUrl; model.firstAnswerMs says how long to wait",
     });
@@ -171,11 +165,10 @@ class FirstContact {
   /** The error of one short chat about key or name, if any. */
   async #refusal(names: readonly string[]): Promise<SluiceError | undefined> {
     const { name } = this.#options;
-    const { search } = new URL(this.#own.baseUrl);
-    const most = isOpenaiItself(this.#own.baseUrl) ? "max_completion_tokens" : "max_tokens";
+    const most = isOpenaiItself(this.#server.url.href) ? "max_completion_tokens" : "max_tokens";
     const messages = [{ role: "user", content: "Hi" }];
     const body = JSON.stringify({ model: name, messages, [most]: 1 });
-    const path = `${rootOf(new URL(this.#own.baseUrl))}/chat/completions${search}`;
+    const path = this.#server.path("/chat/completions");
     let reply: HttpReply;
     try {
       reply = await this.#transport.post(path, body, this.#signal);
@@ -188,9 +181,8 @@ class FirstContact {
     const failure = this.#failures.ofStatus(reply);
     if (failure.of !== "request" || !lasting.has(failure.error.code)) return undefined;
     const { code } = failure.error;
-    const key = apiKey(this.#own, this.#context.environment);
     if (code === "AUTHENTICATION_FAILED") {
-      return Object.assign(failure.error, { hint: keyHint(key, this.#own.baseUrl) });
+      return Object.assign(failure.error, { hint: this.#server.keyHint });
     }
     if (code !== "MODEL_UNKNOWN" || names.length === 0) return failure.error;
     const likely = nearest(name, names);

@@ -5,7 +5,6 @@ import type { StreamedBody } from "./transport.ts";
 /** A member of a form; a list has several of one name. */
 export type FormField = readonly [name: string, value: Json];
 
-/** A file inside of a form. */
 interface FormFile {
   name: string;
   bytes: number;

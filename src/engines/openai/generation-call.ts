@@ -1,18 +1,16 @@
 import {
-  type Answer,
   estimatedTokens,
   type InferenceRequest,
   type OnDelta,
   promptCharacters,
-  type Usage,
 } from "../../foundation/inference.ts";
-import type { Call, Form } from "./call.ts";
+import type { Answered, Call, Form } from "./call.ts";
 import { readReply } from "./reply.ts";
 import type { RequestWriter } from "./request-body.ts";
 import { StreamedReply, streamFields } from "./streamed-reply.ts";
 import type { HttpReply } from "./transport.ts";
 
-export class GenerationCall implements Call<{ answers: readonly Answer[]; usage: Usage }> {
+export class GenerationCall implements Call<Answered> {
   readonly form: Form & ("chat" | "completion");
   readonly key: number | undefined;
   readonly #request: InferenceRequest;

@@ -11,13 +11,8 @@ import {
 } from "../../foundation/inference.ts";
 import { isDeeperThan, isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { Answered } from "./call.ts";
 import type { HttpReply } from "./transport.ts";
-
-/** The content of a 200. */
-export interface ReadReply {
-  answers: readonly Answer[];
-  usage: Usage;
-}
 
 /** The request, which the reply must fulfil. */
 type Asked = Pick<SamplingParameters, "numReturnSequences" | "logprobs">;
@@ -44,16 +39,12 @@ export function readReply(
   form: "chat" | "completion",
   asked: Asked,
   redact: (text: string) => string,
-): ReadReply {
+): Answered {
   return readAnswers(parseReply(reply, redact), form, asked);
 }
 
 /** The same for a body that was parsed already; errors as `readReply`. */
-export function readAnswers(
-  body: JsonObject,
-  form: "chat" | "completion",
-  asked: Asked,
-): ReadReply {
+export function readAnswers(body: JsonObject, form: "chat" | "completion", asked: Asked): Answered {
   const { choices } = body;
   if (!Array.isArray(choices)) throw malformed(`choices is ${kindOf(choices)}`);
   if (choices.length === 0) throw new SluiceError("ANSWER_EMPTY");

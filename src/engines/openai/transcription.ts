@@ -2,17 +2,14 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceRequest, InferenceResponse, Usage } from "../../foundation/inference.ts";
+import type { InferenceRequest, Usage } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
-import type { Call } from "./call.ts";
+import type { Answered, Call } from "./call.ts";
 import { type FormField, formWithFile } from "./form.ts";
 import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
 import type { HttpReply } from "./transport.ts";
-
-/** An engine's answer without its time. */
-type Transcribed = Omit<InferenceResponse, "seconds">;
 
 /**
  * The request for a transcript of a file, as a form with the file in it. The file is read while it
@@ -26,7 +23,7 @@ export async function transcriptionCall(
   request: InferenceRequest,
   fields: JsonObject,
   random: Random,
-): Promise<Call<Transcribed>> {
+): Promise<Call<Answered>> {
   const { file = "", parameters, transcription: given, trace } = request;
   const { temperature, explicit = [] } = parameters;
   const { translate = false, language, prompt, times } = given ?? {};
@@ -69,7 +66,7 @@ function readTranscript(
   reply: HttpReply,
   redact: (text: string) => string,
   isTimed: boolean,
-): Transcribed {
+): Answered {
   const body = parseReply(reply, redact);
   const { text, usage, segments, words } = body;
   if (typeof text !== "string") throw malformed(`text is ${kindOf(text)}`);

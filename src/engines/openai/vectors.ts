@@ -2,53 +2,45 @@ import { SluiceError } from "../../foundation/errors.ts";
 import {
   estimatedTokens,
   type InferenceRequest,
-  type InferenceResponse,
   promptCharacters,
   type Usage,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { BatchModel } from "../batching/batched.ts";
-import type { Call } from "./call.ts";
+import type { Answered, Call } from "./call.ts";
 import { kindOf, malformed, parseReply, usageOf } from "./reply.ts";
 import type { RequestSender } from "./request-sender.ts";
-
-/** A text to embed. */
-export type EmbeddingRequest = InferenceRequest;
-
-/** An engine's answer without its time. */
-type Embedded = Omit<InferenceResponse, "seconds">;
 
 /**
  * Vectors of several texts by one HTTP request. A refused text makes the whole request fail, so it
  * is found by halving; other failures belong to each text.
+ *
+ * @param fields JSON of the other members of each body.
  */
-export class EmbeddingModel implements BatchModel<EmbeddingRequest, Embedded> {
-  readonly #sender: RequestSender;
-  readonly #fields: string;
-
-  /** @param fields JSON of the other members of each body. */
-  constructor(sender: RequestSender, fields: string) {
-    this.#sender = sender;
-    this.#fields = fields;
-  }
-
-  async run(batch: readonly EmbeddingRequest[], signal: AbortSignal) {
-    const texts = batch.map(({ prompt = "" }) => prompt);
-    const body = `{${this.#fields},"input":${JSON.stringify(texts)}}`;
-    const call: Call<Vectors> = {
-      form: "embedding",
-      tokens: batch.reduce((sum, request) => sum + estimatedTokens(promptCharacters(request)), 0),
-      ...(batch.some(({ trace }) => trace) && { traced: batch }),
-      body: () => body,
-      read: (reply, redact) => readVectors(parseReply(reply, redact), texts.length),
-    };
-    try {
-      return withUsage(await this.#sender.send(call, batch, signal), texts);
-    } catch (error) {
-      if (!(error instanceof SluiceError) || error.scope !== "row" || !error.retryable) throw error;
-      return texts.map(() => error);
-    }
-  }
+export function embeddingModel(
+  sender: RequestSender,
+  fields: string,
+): BatchModel<InferenceRequest, Answered> {
+  return {
+    async run(batch, signal) {
+      const texts = batch.map(({ prompt = "" }) => prompt);
+      const body = `{${fields},"input":${JSON.stringify(texts)}}`;
+      const call: Call<Vectors> = {
+        form: "embedding",
+        tokens: batch.reduce((sum, request) => sum + estimatedTokens(promptCharacters(request)), 0),
+        ...(batch.some(({ trace }) => trace) && { traced: batch }),
+        body: () => body,
+        read: (reply, redact) => readVectors(parseReply(reply, redact), texts.length),
+      };
+      try {
+        return withUsage(await sender.send(call, batch, signal), texts);
+      } catch (error) {
+        const isOfEach = error instanceof SluiceError && error.scope === "row" && error.retryable;
+        if (!isOfEach) throw error;
+        return texts.map(() => error);
+      }
+    },
+  };
 }
 
 interface Vectors {
@@ -60,7 +52,7 @@ interface Vectors {
  * The answer to the request for the vector of one text.
  * @throws SluiceError `RESPONSE_MALFORMED`.
  */
-export function readVector(body: JsonObject): Embedded {
+export function readVector(body: JsonObject): Answered {
   const { vectors, usage } = readVectors(body, 1);
   return embedded(vectors[0]!, usage.promptTokens, usage.cachedTokens);
 }
@@ -86,7 +78,7 @@ function readVectors({ data, usage }: JsonObject, count: number): Vectors {
 }
 
 /** Servers count tokens in sum: each text has its share by its length. */
-function withUsage({ vectors, usage }: Vectors, texts: readonly string[]): Embedded[] {
+function withUsage({ vectors, usage }: Vectors, texts: readonly string[]): Answered[] {
   const { promptTokens: total, cachedTokens } = usage;
   const characters = Math.max(
     1,
@@ -104,7 +96,7 @@ function withUsage({ vectors, usage }: Vectors, texts: readonly string[]): Embed
   });
 }
 
-function embedded(value: Json, promptTokens: number, cachedTokens: number): Embedded {
+function embedded(value: Json, promptTokens: number, cachedTokens: number): Answered {
   const usage = { promptTokens, cachedTokens, completionTokens: 0 };
   return { answers: [{ text: "", value, finishReason: "stop", tokens: 0 }], usage };
 }

@@ -111,8 +111,5 @@ async function toolTemplateIn(folder: string): Promise<string | undefined> {
 }
 
 async function isFolder(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
 }

@@ -1,6 +1,8 @@
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
+import { jsonObjectIn } from "../../foundation/json.ts";
+import { ifThere } from "../../foundation/system-errors.ts";
 import { cacheError } from "../models/cache.ts";
 import { withFileLock } from "../models/file-lock.ts";
 import { folderBytes, watchGrowth } from "../models/folder-size.ts";
@@ -193,14 +195,9 @@ function lockPath(root: string, folder: string): string {
 }
 
 async function enginesIn(root: string, engine: PackagedEngine): Promise<string[]> {
-  try {
-    const entries = await readdir(root, { withFileTypes: true });
-    const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
-    return folders.filter((folder) => folder.startsWith(`${engine}-`)).sort();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw error;
-  }
+  const entries = (await ifThere(readdir(root, { withFileTypes: true }))) ?? [];
+  const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+  return folders.filter((folder) => folder.startsWith(`${engine}-`)).sort();
 }
 
 async function findInProject(
@@ -224,14 +221,9 @@ async function findInProject(
 }
 
 async function moduleVersion(directory: string): Promise<string | undefined> {
-  try {
-    const text = await readFile(join(directory, "package.json"), "utf8");
-    return (JSON.parse(text) as { version?: string }).version;
-  } catch (error) {
-    const absent = ["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "");
-    if (absent || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  const text = await ifThere(readFile(join(directory, "package.json"), "utf8"));
+  const found = text === undefined ? undefined : jsonObjectIn(text);
+  return found?.version as string | undefined;
 }
 
 async function findInHome(
@@ -253,12 +245,7 @@ function located(lock: EngineLock, folder: string): LocatedEngine {
 
 async function isComplete(lock: EngineLock, folder: string): Promise<boolean> {
   for (const name of [lock.entry, ...lock.parts]) {
-    try {
-      await stat(join(folder, name));
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
-      throw error;
-    }
+    if ((await ifThere(stat(join(folder, name)))) === undefined) return false;
   }
   if (lock.install.by === "pip") return true;
   return (await moduleVersion(join(folder, "node_modules", lock.module))) === lock.version;

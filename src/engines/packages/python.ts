@@ -57,7 +57,7 @@ export async function pipInstall(
 ): Promise<void> {
   const args = [
     ...["-m", "pip", "install", "--target", directory, "--requirement", requirementsFile],
-    ...["--require-hashes", "--no-deps", "--only-binary=:all:", "--no-compile"],
+    ...["--require-hashes", "--no-deps", "--only-binary=:all:"],
     ...["--no-input", "--quiet", "--disable-pip-version-check"],
   ];
   const result = await tryPython(executable, args, context);
@@ -71,15 +71,15 @@ export async function pipInstall(
   throw new SluiceError("ENGINE_INSTALL_FAILED", reason);
 }
 
-async function tryPython(
+/** The end of a program of Python; undefined if it is not on PATH. */
+export async function tryPython(
   program: string,
   args: readonly string[],
   { environment, spawn, signal }: PythonContext,
 ): Promise<CommandResult | undefined> {
   const timeoutMs = limits.packageFetchTimeoutMs;
-  const options = { env: environment, timeoutMs, ...(signal && { signal }) };
   try {
-    return await runCommand(program, args, { ...options, ...(spawn && { spawn }) });
+    return await runCommand(program, args, { env: environment, timeoutMs, signal, spawn });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
     return undefined;

@@ -2,7 +2,7 @@ import { errorFromRecord, SluiceError, wordedError } from "../../foundation/erro
 import type { JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { fromWire, toWire } from "../../foundation/typed-json.ts";
-import { type Batched, type BatchModel, batched } from "../batching/batched.ts";
+import { type Batched, batched } from "../batching/batched.ts";
 import type { EngineContext, StageState } from "../engine.ts";
 import type { HostedClient } from "../host/client.ts";
 import type { StageOptions } from "./options.ts";
@@ -21,7 +21,6 @@ export interface StageReplica {
   close(): Promise<void>;
 }
 
-/** A replica in an engine host. */
 export function hostedReplica(label: string, host: HostedClient, timeoutMs: number): StageReplica {
   return {
     async run(rows) {
@@ -65,7 +64,9 @@ export class BatchedStage implements Stage {
     this.#label = label;
     this.#replicas = replicas;
     this.#batchSize = batchSize;
-    const models = replicas.map((replica) => this.#model(replica, context));
+    const models = replicas.map((replica) => ({
+      run: (rows: Rows) => this.#counts.timed(context.clock, () => replica.run(rows)),
+    }));
     const size =
       batchSize === undefined
         ? { maxBatchRows: limits.defaultStageRows, maxBatchChars: defaultStageChars }
@@ -96,18 +97,5 @@ export class BatchedStage implements Stage {
 
   async close(): Promise<void> {
     await Promise.all([this.#batched.close(), ...this.#replicas.map((replica) => replica.close())]);
-  }
-
-  #model(replica: StageReplica, { clock }: EngineContext): BatchModel<JsonObject, Rows> {
-    return {
-      run: async (rows) => {
-        const startedMs = clock.monotonic();
-        try {
-          return await replica.run(rows);
-        } finally {
-          this.#counts.called((clock.monotonic() - startedMs) / 1000);
-        }
-      },
-    };
   }
 }

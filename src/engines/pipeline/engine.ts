@@ -45,10 +45,7 @@ class PipelineEngine implements Engine {
   /** No more requests come before an answer. */
   #isDraining = false;
   #meanChars = 0;
-  /**
-   * Number of the first stage whose results belong to no single row; if there is none, past the
-   * last.
-   */
+  /** Number of the first stage whose results belong to no single row; else past the last. */
   readonly #border: number;
   readonly #rowsTogether: number;
   /** Requests of several rows. */

@@ -1,5 +1,4 @@
-import { SluiceError } from "../../foundation/errors.ts";
-import type { InferenceResponse } from "../../foundation/inference.ts";
+import type { SluiceError } from "../../foundation/errors.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { fromWire, toWire } from "../../foundation/typed-json.ts";
 import type { BatchReply, HostedEngine } from "../host/protocol.ts";
@@ -67,10 +66,6 @@ class HostedStages implements HostedEngine {
 
   constructor(batch: BatchFunction) {
     this.#function = batch;
-  }
-
-  async infer(): Promise<InferenceResponse> {
-    throw new SluiceError("PROTOCOL", "stages take batches");
   }
 
   runBatch(items: readonly Json[]): Promise<readonly BatchReply[]> {

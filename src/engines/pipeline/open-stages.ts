@@ -1,9 +1,10 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
-import { visibilityVariables } from "../devices.ts";
+import { visibilityOf, visibilityVariables } from "../devices.ts";
 import type { EngineContext, RowModel, StageState } from "../engine.ts";
 import { openHostedEngine } from "../host/client.ts";
+import { allOpened } from "../replicas.ts";
 import { BatchedStage, hostedReplica, type StageReplica } from "./batched-stage.ts";
 import { type HostedStagesOptions, through } from "./hosted-stages.ts";
 import type { PipelineModelOptions, StageOptions } from "./options.ts";
@@ -30,15 +31,7 @@ export async function openStages(
   context: EngineContext,
 ): Promise<Stage[]> {
   const { replicas } = stageReplicas(options);
-  const opened: Stage[] = [];
-  const groups = groupsOf(options.stages, replicas);
-  const opening = groups.map(async (group, at) => {
-    opened[at] = await openGroup(group, context);
-  });
-  const failed = (await Promise.allSettled(opening)).find((each) => each.status === "rejected");
-  if (failed === undefined) return opened;
-  await Promise.all(opened.map((stage) => stage?.close()));
-  throw failed.reason;
+  return allOpened(groupsOf(options.stages, replicas).map((group) => openGroup(group, context)));
 }
 
 function groupsOf(stages: readonly StageOptions[], replicas: readonly number[]): StageGroup[] {
@@ -115,12 +108,7 @@ async function hostedReplicas(
     });
     return hostedReplica(labelOf(stages), host, stage.timeoutMs);
   });
-  const opened = await Promise.allSettled(opening);
-  const failed = opened.find((each) => each.status === "rejected");
-  const open = opened.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
-  if (failed === undefined) return open;
-  await Promise.all(open.map((replica) => replica.close()));
-  throw failed.reason;
+  return allOpened(opening);
 }
 
 function environmentOf(
@@ -130,8 +118,8 @@ function environmentOf(
 ): EngineContext["environment"] {
   const shown = environment[visibilityVariables[0]];
   if (numGpus === undefined || shown === undefined) return environment;
-  const own = devicesOfReplica(shown.split(","), numGpus, replica).join(",");
-  return { ...environment, ...Object.fromEntries(visibilityVariables.map((name) => [name, own])) };
+  const own = devicesOfReplica(shown.split(","), numGpus, replica);
+  return { ...environment, ...visibilityOf(own) };
 }
 
 async function replicasHere(
@@ -203,21 +191,13 @@ class RowStage implements Stage {
   }
 
   take(row: JsonObject, _call: RowCall): Promise<readonly JsonObject[]> {
-    return this.#counts.through(this.#timed(row));
+    const call = () => through(this.#functions, row);
+    return this.#counts.through(this.#counts.timed(this.#clock, call));
   }
 
   flush(): void {}
 
   async close(): Promise<void> {}
-
-  async #timed(row: JsonObject): Promise<readonly JsonObject[]> {
-    const startedMs = this.#clock.monotonic();
-    try {
-      return await through(this.#functions, row);
-    } finally {
-      this.#counts.called((this.#clock.monotonic() - startedMs) / 1000);
-    }
-  }
 }
 
 /** A stage that sends each row to a model, as many at once as the model's engine holds. */
@@ -261,12 +241,12 @@ class GenerateStage implements Stage {
 
   async #ask(row: JsonObject, { index, ...call }: RowCall): Promise<readonly JsonObject[]> {
     await this.#turn();
-    const startedMs = this.#clock.monotonic();
     try {
-      call.signal.throwIfAborted();
-      return [await this.#model.ask(row, index, call)];
+      return await this.#counts.timed(this.#clock, async () => {
+        call.signal.throwIfAborted();
+        return [await this.#model.ask(row, index, call)];
+      });
     } finally {
-      this.#counts.called((this.#clock.monotonic() - startedMs) / 1000);
       this.#asked--;
       this.#waiting.shift()?.();
     }

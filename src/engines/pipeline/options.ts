@@ -3,7 +3,6 @@ import { limits } from "../../foundation/limits.ts";
 import { atLeastOne, setting } from "../../foundation/setting.ts";
 import { replicaShape } from "../batching/batch-options.ts";
 
-/** The kinds of stages. */
 const stageKinds = [
   "map",
   "filter",

@@ -1,3 +1,4 @@
+import type { Clock } from "../../foundation/clock.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import type { StageState } from "../engine.ts";
@@ -32,7 +33,6 @@ export interface Stage {
   close(): Promise<void>;
 }
 
-/** Counts the work of a stage. */
 export class StageCounts {
   rowsIn = 0;
   rowsOut = 0;
@@ -58,9 +58,15 @@ export class StageCounts {
     }
   }
 
-  called(seconds: number): void {
-    this.calls++;
-    this.busySeconds += seconds;
+  /** Counts a call of the stage's code, and its time. */
+  async timed<Result>(clock: Clock, call: () => Promise<Result>): Promise<Result> {
+    const startedMs = clock.monotonic();
+    try {
+      return await call();
+    } finally {
+      this.calls++;
+      this.busySeconds += (clock.monotonic() - startedMs) / 1000;
+    }
   }
 
   /** @param waiting how many of the rows inside are not computed yet. */

@@ -28,16 +28,8 @@ export class WholeBatchStage implements Stage {
     this.#label = label;
     this.#batchRows = batchRows;
     this.#replicas = replicas;
-    const { clock } = context;
     const models = replicas.map((replica) => ({
-      run: async ([rows]: readonly Rows[]) => {
-        const startedMs = clock.monotonic();
-        try {
-          return await replica.run(rows!);
-        } finally {
-          this.#counts.called((clock.monotonic() - startedMs) / 1000);
-        }
-      },
+      run: ([rows]: readonly Rows[]) => this.#counts.timed(context.clock, () => replica.run(rows!)),
     }));
     // Batches are the items here: a replica computes one at a time.
     this.#batched = batched(models, { maxBatchRows: 1 }, context);

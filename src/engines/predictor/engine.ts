@@ -1,21 +1,20 @@
 import { basename } from "node:path";
+import type { Clock } from "../../foundation/clock.ts";
 import { errorFromRecord } from "../../foundation/errors.ts";
 import {
   type InferenceRequest,
   type InferenceResponse,
-  noOrigin,
   requestSeed,
-  type TextMessage,
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { tracingBatches } from "../batching/batch-spans.ts";
 import { type Batched, type BatchModel, batched } from "../batching/batched.ts";
-import { predictionResponse, requestCost } from "../batching/prediction.ts";
+import { itemFacts, predictionResponse, requestCost } from "../batching/prediction.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { type HostedClient, openHostedEngine } from "../host/client.ts";
 import type { BatchReply } from "../host/protocol.ts";
-import { type ReplicaShare, shareAmongReplicas } from "../replicas.ts";
+import { allOpened, type ReplicaShare, shareAmongReplicas } from "../replicas.ts";
 import type { HostedPredictorOptions } from "./hosted-predictor.ts";
 import type { PredictorModelOptions } from "./options.ts";
 import type { PredictorItem } from "./predictor.ts";
@@ -34,14 +33,7 @@ export async function openPredictor(
 ): Promise<Engine> {
   const shares = shareAmongReplicas(options, context.environment);
   const opening = shares.map((share, replica) => openReplica(options, share, replica, context));
-  const opened = await Promise.allSettled(opening);
-  const hosts = opened.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
-  const failed = opened.find((each) => each.status === "rejected");
-  if (failed) {
-    await Promise.all(hosts.map((host) => host.close()));
-    throw failed.reason;
-  }
-  return new PredictorEngine(options, shares, hosts, context);
+  return new PredictorEngine(options, shares, await allOpened(opening), context);
 }
 
 function openReplica(
@@ -87,11 +79,8 @@ class PredictorEngine implements Engine {
     this.#options = options;
     this.#hosts = hosts;
     this.#shares = shares;
-    const models = hosts.map((host) => new Replica(host, options.timeoutMs, context));
-    // If padding counts, it pays to search for rows of one length.
-    const lookAheadBatches = options.maxBatchTokens === undefined ? 0 : limits.lookAheadBatches;
-    const batches = { ...options, lookAheadBatches };
-    this.#batched = batched(models, batches, tracingBatches(context));
+    const models = hosts.map((host) => replicaModel(host, options.timeoutMs, context.clock));
+    this.#batched = batched(models, options, tracingBatches(context));
   }
 
   get capacity(): number {
@@ -125,24 +114,20 @@ class PredictorEngine implements Engine {
 }
 
 /** One replica, as the batches see it. */
-class Replica implements BatchModel<InferenceRequest, InferenceResponse> {
-  readonly #host: HostedClient;
-  readonly #timeoutMs: number;
-  readonly #clock: EngineContext["clock"];
-
-  constructor(host: HostedClient, timeoutMs: number, { clock }: EngineContext) {
-    this.#host = host;
-    this.#timeoutMs = timeoutMs;
-    this.#clock = clock;
-  }
-
-  async run(batch: readonly InferenceRequest[], signal: AbortSignal) {
-    const startedMs = this.#clock.monotonic();
-    const items = batch.map(itemOf) as unknown as Json[];
-    const replies = await this.#host.runBatch(items, signal, this.#timeoutMs);
-    const seconds = (this.#clock.monotonic() - startedMs) / 1000;
-    return replies.map((reply) => outcomeOf(reply, seconds));
-  }
+function replicaModel(
+  host: HostedClient,
+  timeoutMs: number,
+  clock: Clock,
+): BatchModel<InferenceRequest, InferenceResponse> {
+  return {
+    async run(batch, signal) {
+      const startedMs = clock.monotonic();
+      const items = batch.map(itemOf) as unknown as Json[];
+      const replies = await host.runBatch(items, signal, timeoutMs);
+      const seconds = (clock.monotonic() - startedMs) / 1000;
+      return replies.map((reply) => outcomeOf(reply, seconds));
+    },
+  };
 }
 
 function outcomeOf(reply: BatchReply, seconds: number): InferenceResponse | Error {
@@ -150,18 +135,9 @@ function outcomeOf(reply: BatchReply, seconds: number): InferenceResponse | Erro
 }
 
 function itemOf(request: InferenceRequest): PredictorItem {
-  const { prompt, structure, parameters, origin = noOrigin } = request;
-  // An engine without parts and tools gets only text.
-  const messages = request.messages as readonly TextMessage[] | undefined;
-  const { index, promptName, element } = origin;
-  const hasWords = prompt !== undefined || messages !== undefined;
-  return {
-    row: request.row ?? {},
-    ...{ index, promptName },
-    ...(element !== undefined && { element }),
-    ...(prompt !== undefined && { prompt }),
-    ...(messages !== undefined && { messages }),
-    ...(hasWords && { parameters: { ...parameters, seed: requestSeed(request) } }),
-    ...(structure !== undefined && { schema: structure.schema }),
-  };
+  const { row = {}, structure } = request;
+  const facts = itemFacts(request);
+  const hasWords = facts.prompt !== undefined || facts.messages !== undefined;
+  const own = { ...request.parameters, seed: requestSeed(request) };
+  return { row, ...facts, parameters: hasWords ? own : undefined, schema: structure?.schema };
 }

@@ -4,7 +4,6 @@ import { basename, dirname } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { toCodeValue } from "../../foundation/exact-json.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
-import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { jsonResult } from "../../foundation/json-result.ts";
 import { miscounted } from "../batching/miscounted.ts";
@@ -88,10 +87,6 @@ class HostedPredictor implements HostedEngine {
     this.#predictor = predictor;
     this.#module = module;
     this.capacity = context.maxBatchRows;
-  }
-
-  async infer(_request: InferenceRequest): Promise<InferenceResponse> {
-    throw new SluiceError("PROTOCOL", "a predictor takes batches");
   }
 
   runBatch(items: readonly Json[], signal: AbortSignal): Promise<readonly BatchReply[]> {

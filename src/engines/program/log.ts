@@ -12,7 +12,6 @@ const maxLineChars = 64 * 1024;
 const maxLastLineChars = 300;
 
 export interface OutputLogOptions {
-  /** Adds a line to the log. */
   log(line: JsonObject): Promise<void>;
   /** Removes secrets. */
   redact(text: string): string;

@@ -135,7 +135,6 @@ function containerStarter(
   };
 }
 
-/** The variables with the places of mounts. */
 function mountVariables(mounts: readonly Bind[], isMounted: boolean): Record<string, string> {
   return Object.fromEntries(
     mounts.map(({ path, place }) => [mountVariable(path), isMounted ? path : place]),

@@ -42,7 +42,7 @@ export const transformersDescription: EngineDescription<TransformersModelOptions
   withAbsolutePaths: withAbsoluteName,
   sharedAmong: threadACore,
   async prepare(options, context, prepare) {
-    const { prepareTransformers } = await import("./prepare.ts");
+    const { prepareTransformers } = await import("./engine.ts");
     await prepareTransformers(options, context, prepare);
   },
   async check({ name }, context) {

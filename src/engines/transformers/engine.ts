@@ -1,12 +1,14 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { SluiceError } from "../../foundation/errors.ts";
 import { hubEndpoint, isHubOffline } from "../../foundation/hub.ts";
 import type { Engine, EngineContext } from "../engine.ts";
+import { type PrepareOptions, preparePackage } from "../engine-description.ts";
 import { type HostContext, openHostedEngine } from "../host/client.ts";
 import { withFileLock } from "../models/file-lock.ts";
 import { hubCache, markOf } from "../models/hub-cache.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
-import { locateEnginePackage } from "../packages/packages.ts";
+import { locateEnginePackage, type PackageContext } from "../packages/packages.ts";
 import type { HostedTransformersOptions } from "./hosted-transformers.ts";
 import { assertOnnxFolder, exists, parseOnnxModelName } from "./model-place.ts";
 import type { TransformersModelOptions } from "./options.ts";
@@ -100,4 +102,34 @@ async function filesOf(folder: string): Promise<string[]> {
   const paths = files.map((entry) => join(entry.parentPath, entry.name));
   // A clone of a repository also contains the history of its files.
   return paths.filter((path) => !/[\\/]\./.test(path.slice(folder.length))).sort();
+}
+
+/**
+ * Puts the package and the model on this machine. The package of transformers.js fetches a model of
+ * the hub when it loads it, so it is loaded once.
+ *
+ * @throws SluiceError `ENGINE_MISSING` and `MODEL_MISSING` if `install` is false, else errors of
+ *   opening the engine.
+ */
+export async function prepareTransformers(
+  options: TransformersModelOptions,
+  context: PackageContext,
+  prepare: PrepareOptions,
+): Promise<void> {
+  const { entry } = await preparePackage("transformers", context, prepare);
+  const model = parseOnnxModelName(options.name, context.workingDirectory);
+  if (model.kind === "folder") return assertOnnxFolder(model.path);
+  if (await isModelHere(options, context)) return;
+  const { install, onProgress, onWait } = prepare;
+  if (!install) {
+    const hint = "run it once without --no-install";
+    throw new SluiceError("MODEL_MISSING", options.name, { hint });
+  }
+  // Without a host, the first worker fetches it.
+  const { hostCommand } = context;
+  if (hostCommand === undefined) return;
+  onProgress?.({ name: options.name, source: "hub", bytes: 0 });
+  const wait = () => onWait?.(options.name);
+  const engine = await openTransformersFrom(options, entry, { ...context, hostCommand }, wait);
+  await engine.close();
 }

@@ -1,8 +1,7 @@
 import { stat } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
-import { isModelPath, pathOfFileUrl } from "../models/model-path.ts";
+import { isModelPath, pathOfName } from "../models/model-path.ts";
 import { refusePytorchModel } from "../models/pytorch-folder.ts";
 
 /** The place of a model with ONNX graphs. */
@@ -21,9 +20,8 @@ const hubName = /^(?:hf:)?(?<repository>[\w.-]+\/[\w.-]+)(?:@(?<revision>[\w.-]+
  * parseOnnxModelName("owner/name"); // { kind: "hub", repository: "owner/name", revision: "main" }
  */
 export function parseOnnxModelName(name: string, workingDirectory = "."): OnnxModel {
-  if (name.startsWith("file:"))
-    return { kind: "folder", path: pathOfFileUrl(name, workingDirectory) };
-  if (name.startsWith("~/")) return { kind: "folder", path: join(homedir(), name.slice(2)) };
+  const path = pathOfName(name, workingDirectory);
+  if (path !== undefined) return { kind: "folder", path };
   if (isModelPath(name)) return { kind: "folder", path: resolve(workingDirectory, name) };
   const groups = hubName.exec(name)?.groups;
   if (groups) {
@@ -58,12 +56,6 @@ export async function assertOnnxFolder(path: string): Promise<void> {
   });
 }
 
-/** Whether a path exists. */
 export async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch {
-    return false;
-  }
+  return (await stat(path).catch(() => undefined)) !== undefined;
 }

@@ -1,4 +1,13 @@
-import { type Grammar, type GrammarNode, withOwnRules } from "../../foundation/grammar.ts";
+import {
+  choice,
+  type Grammar,
+  type GrammarNode,
+  repeat,
+  rule,
+  sequence,
+  text,
+  withOwnRules,
+} from "../../foundation/grammar.ts";
 import { isJsonObject, jsonIn, jsonObjectIn } from "../../foundation/json.ts";
 import { elementTexts, memberTexts } from "../../foundation/json-members.ts";
 
@@ -16,10 +25,7 @@ export interface CallFormat {
   space: string;
   /** The member that holds the arguments. */
   member: "arguments" | "parameters";
-  /**
-   * How an answer has several calls: each within its own `open` and `close`, as one list, or not at
-   * all.
-   */
+  /** How an answer has several calls: each in `open` and `close`, as one list, or not at all. */
   several: "apart" | "list" | "none";
 }
 
@@ -87,14 +93,8 @@ export function opensOf({ open, otherOpen }: CallFormat): string[] {
   return [open, otherOpen ?? ""].filter((text) => text !== "");
 }
 
-const text = (value: string): GrammarNode => ({ kind: "text", text: value });
-const sequence = (...items: GrammarNode[]): GrammarNode => ({ kind: "sequence", items });
 /** A model may write a little white space before its JSON. */
-const blanks: GrammarNode = {
-  kind: "repeat",
-  item: { kind: "choice", items: [text(" "), text("\n")] },
-  ...{ min: 0, max: 2 },
-};
+const blanks = repeat(choice([text(" "), text("\n")]), 0, 2);
 
 /**
  * What a model may write between `open` and `close`: one call of one of the tools, or a list.
@@ -113,13 +113,10 @@ export function callsGrammar(
     const beginning = text(`{"name": ${JSON.stringify(name)}, "${member}": `);
     return sequence(beginning, own.root, text("}"));
   });
-  const call: GrammarNode = { kind: "rule", name: "call" };
-  rules.call = { kind: "choice", items: calls };
+  const call = rule("call");
+  rules.call = choice(calls);
   if (several !== "list") return { root: sequence(blanks, call), rules };
-  const more: GrammarNode = {
-    ...{ kind: "repeat", item: sequence(text(", "), call), min: 0 },
-    ...(!isParallel && { max: 0 }),
-  };
+  const more = repeat(sequence(text(", "), call), 0, isParallel ? undefined : 0);
   return { root: sequence(blanks, text("["), call, more, text("]")), rules };
 }
 

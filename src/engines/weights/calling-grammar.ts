@@ -1,4 +1,14 @@
-import { eitherOf, type Grammar, type GrammarNode } from "../../foundation/grammar.ts";
+import {
+  characters,
+  choice,
+  eitherOf,
+  type Grammar,
+  type GrammarNode,
+  repeat,
+  rule,
+  sequence,
+  text,
+} from "../../foundation/grammar.ts";
 import { callsGrammar, opensOf } from "./call-formats.ts";
 import type { AskedCalls } from "./tool-calling.ts";
 
@@ -12,11 +22,7 @@ export interface CallingGrammarOptions {
   ignoresEnds?: boolean;
 }
 
-const text = (value: string): GrammarNode => ({ kind: "text", text: value });
-const sequence = (...items: GrammarNode[]): GrammarNode => ({ kind: "sequence", items });
-const choice = (items: readonly GrammarNode[]): GrammarNode => ({ kind: "choice", items });
-const rule = (name: string): GrammarNode => ({ kind: "rule", name });
-const nothing: GrammarNode = sequence();
+const nothing = sequence();
 
 /**
  * The texts of a whole answer that may call tools, for a library that follows one grammar. Free
@@ -28,7 +34,7 @@ export function callingGrammar(asked: AskedCalls, options: CallingGrammarOptions
   const one = callsGrammar(format, argumentGrammars, isParallel);
   const end = text(close === "" ? "" : space + close);
   const another = sequence(text(space + open), one.root, end);
-  const further: GrammarNode = { kind: "repeat", item: another, min: 0 };
+  const further = repeat(another, 0);
   const isSeveral = isParallel && several === "apart";
   const calls: Grammar = {
     root: rule("opened"),
@@ -98,7 +104,7 @@ function freeText({ exits, isBareCall, ends }: FreeText): Grammar {
       const then = exit === undefined ? visit(next) : exits.get(exit)!;
       items.push(sequence(text(character), then));
     }
-    const other: GrammarNode = { kind: "characters", ranges: rangesBeside(listed) };
+    const other = characters(rangesBeside(listed));
     rules[name] = choice([...items, sequence(other, visit(away))]);
     return rule(name);
   };

@@ -39,9 +39,7 @@ export function datasetPromptSet(
   return promptsByDataset(prompts);
 }
 
-/**
- * Options of a type are keys of the entry itself, not of `typeOptions`: error messages must say so.
- */
+/** Options of a type are keys of the entry itself, not of `typeOptions`: messages must say so. */
 function withPlainKeys<Compiled>(compile: () => Compiled): Compiled {
   try {
     return compile();

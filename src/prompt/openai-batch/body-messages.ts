@@ -24,7 +24,6 @@ const roles: Readonly<Record<string, TextMessage["role"]>> = {
   assistant: "assistant",
 };
 
-/** Fields of a message about tool calls. */
 const callFields: ReadonlySet<string> = new Set(["function_call", "tool_calls", "tool_call_id"]);
 
 /**

@@ -1,5 +1,14 @@
 import { SluiceError } from "../../foundation/errors.ts";
-import type { Grammar, GrammarNode } from "../../foundation/grammar.ts";
+import {
+  choice,
+  type Grammar,
+  type GrammarNode,
+  optional,
+  repeat,
+  rule,
+  sequence,
+  text,
+} from "../../foundation/grammar.ts";
 import type { AnswerStructure } from "../../foundation/inference.ts";
 import { isJsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -9,31 +18,22 @@ import { answerJson, withDigits } from "./answer-json.ts";
 import { anyCharacter, jsonCharacter } from "./character-set.ts";
 import { numberGrammar } from "./number-grammar.ts";
 
-const text = (value: string): GrammarNode => ({ kind: "text", text: value });
-const rule = (name: string): GrammarNode => ({ kind: "rule", name });
-const sequence = (...items: GrammarNode[]): GrammarNode => ({ kind: "sequence", items });
-const choice = (...items: GrammarNode[]): GrammarNode => ({ kind: "choice", items });
-const repeated = (item: GrammarNode, max?: number): GrammarNode => ({
-  ...{ kind: "repeat", item, min: 0 },
-  ...(max === undefined ? {} : { max }),
-});
-
 /**
  * The grammar of all JSON objects in the form of `spacedJson`, with at most
  * `limits.maxFreeAnswerDepth` levels of objects and arrays, the object itself included.
  */
 function anyObjectGrammar(): Grammar {
-  const string = sequence(text('"'), repeated(jsonCharacter(anyCharacter)), text('"'));
+  const string = sequence(text('"'), repeat(jsonCharacter(anyCharacter), 0), text('"'));
   const number = numberGrammar({
     ...{ kind: "number", isInteger: false, multipleOf: undefined },
     ...{ minimum: -Infinity, maximum: Infinity },
     ...{ exclusiveMinimum: -Infinity, exclusiveMaximum: Infinity },
   });
-  const simple = choice(rule("string"), number, text("true"), text("false"), text("null"));
+  const simple = choice([rule("string"), number, text("true"), text("false"), text("null")]);
   const rules: Record<string, GrammarNode> = { string, simple };
   let value = rule("simple");
   for (let depth = limits.maxFreeAnswerDepth; depth > 1; depth--) {
-    rules[`value ${depth}`] = choice(rule("simple"), objectOf(value), listOf(value));
+    rules[`value ${depth}`] = choice([rule("simple"), objectOf(value), listOf(value)]);
     value = rule(`value ${depth}`);
   }
   return { root: objectOf(value), rules };
@@ -48,8 +48,8 @@ function listOf(value: GrammarNode): GrammarNode {
 }
 
 function enclosed(open: string, item: GrammarNode, close: string): GrammarNode {
-  const items = sequence(item, repeated(sequence(text(", "), item)));
-  return sequence(text(open), repeated(items, 1), text(close));
+  const items = sequence(item, repeat(sequence(text(", "), item), 0));
+  return sequence(text(open), optional(items), text(close));
 }
 
 /** The form of an answer that may be any JSON object. */

@@ -1,4 +1,4 @@
-import type { GrammarNode } from "../../foundation/grammar.ts";
+import { characters, type GrammarNode, oneOf, text } from "../../foundation/grammar.ts";
 
 /** Ranges of code points, ascending and with gaps in between; both ends are included. */
 export type CharacterSet = readonly (readonly [from: number, to: number])[];
@@ -64,7 +64,7 @@ export function jsonCharacter(set: CharacterSet): GrammarNode {
   const has = (code: number) => set.some(([from, to]) => from <= code && code <= to);
   const items: GrammarNode[] = escapes
     .filter(([character]) => has(character.codePointAt(0)!))
-    .map(([, text]) => ({ kind: "text", text }));
-  if (ranges.length > 0) items.unshift({ kind: "characters", ranges });
-  return items.length === 1 ? items[0]! : { kind: "choice", items };
+    .map(([, written]) => text(written));
+  if (ranges.length > 0) items.unshift(characters(ranges));
+  return oneOf(items);
 }

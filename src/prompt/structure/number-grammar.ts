@@ -1,4 +1,12 @@
-import type { GrammarNode } from "../../foundation/grammar.ts";
+import {
+  characters,
+  choice,
+  type GrammarNode,
+  optional,
+  repeat,
+  sequence,
+  text,
+} from "../../foundation/grammar.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { NumberShape } from "./shape.ts";
 
@@ -21,10 +29,10 @@ export function numberGrammar(shape: NumberShape): GrammarNode {
     Number.isSafeInteger(most) ? String(most).length : limits.maxNumberDigits,
   );
   const items: GrammarNode[] = [wholeNumber(digits)];
-  if (high < 0) items.unshift({ kind: "text", text: "-" });
-  else if (low < 0) items.unshift(optional({ kind: "text", text: "-" }));
+  if (high < 0) items.unshift(text("-"));
+  else if (low < 0) items.unshift(optional(text("-")));
   if (!shape.isInteger) items.push(optional(fraction));
-  return { kind: "sequence", items };
+  return sequence(...items);
 }
 
 /** True if a number is valid for the shape. */
@@ -58,35 +66,14 @@ function between(low: number, high: number, shape: NumberShape): GrammarNode | u
   if (!(high - low < maxEnumeratedIntegers)) return undefined;
   const items: GrammarNode[] = [];
   for (let value = low; value <= high; value++) {
-    if (fitsNumber(value, shape)) items.push({ kind: "text", text: `${value}` });
+    if (fitsNumber(value, shape)) items.push(text(`${value}`));
   }
-  return { kind: "choice", items };
+  return choice(items);
 }
 
-const digit: GrammarNode = { kind: "characters", ranges: [[0x30, 0x39]] };
-const fraction: GrammarNode = {
-  kind: "sequence",
-  items: [
-    { kind: "text", text: "." },
-    { kind: "repeat", item: digit, min: 1, max: limits.maxNumberDigits },
-  ],
-};
-
-/** The item or nothing. */
-export function optional(item: GrammarNode): GrammarNode {
-  return { kind: "repeat", item, min: 0, max: 1 };
-}
+const digit = characters([[0x30, 0x39]]);
+const fraction = sequence(text("."), repeat(digit, 1, limits.maxNumberDigits));
 
 function wholeNumber(digits: number): GrammarNode {
-  const items: GrammarNode[] = [
-    { kind: "text", text: "0" },
-    {
-      kind: "sequence",
-      items: [
-        { kind: "characters", ranges: [[0x31, 0x39]] },
-        { kind: "repeat", item: digit, min: 0, max: digits - 1 },
-      ],
-    },
-  ];
-  return { kind: "choice", items };
+  return choice([text("0"), sequence(characters([[0x31, 0x39]]), repeat(digit, 0, digits - 1))]);
 }

@@ -1,4 +1,4 @@
-import type { GrammarNode } from "../../foundation/grammar.ts";
+import { type GrammarNode, oneOf, repeat, sequence } from "../../foundation/grammar.ts";
 import { limits } from "../../foundation/limits.ts";
 import {
   anyCharacter,
@@ -31,11 +31,7 @@ export function patternGrammar(pattern: string): GrammarNode | undefined {
 /** Thrown for a pattern that a grammar cannot express; caught above. */
 const beyondGrammar = new Error("a grammar cannot say this");
 
-const anything: GrammarNode = {
-  kind: "repeat",
-  item: jsonCharacter(anyCharacter),
-  min: 0,
-};
+const anything = repeat(jsonCharacter(anyCharacter), 0);
 
 const code = (character: string) => character.codePointAt(0)!;
 const range = (from: string, to: string) => [code(from), code(to)] as const;
@@ -79,7 +75,7 @@ class PatternReader {
   #alternatives(): GrammarNode {
     const items = [this.#sequence()];
     while (this.#take("|")) items.push(this.#sequence());
-    return items.length === 1 ? items[0]! : { kind: "choice", items };
+    return oneOf(items);
   }
 
   #sequence(): GrammarNode {
@@ -88,13 +84,13 @@ class PatternReader {
     const items: GrammarNode[] = isOuter && !hasStart ? [anything] : [];
     while (this.#next !== undefined && this.#next !== "|" && this.#next !== ")") {
       if (isOuter && this.#take("$")) {
-        if (this.#next === undefined || this.#next === "|") return { kind: "sequence", items };
+        if (this.#next === undefined || this.#next === "|") return sequence(...items);
         throw beyondGrammar;
       }
       items.push(this.#quantified(this.#atom()));
     }
     if (isOuter) items.push(anything);
-    return items.length === 1 ? items[0]! : { kind: "sequence", items };
+    return items.length === 1 ? items[0]! : sequence(...items);
   }
 
   #atom(): GrammarNode {
@@ -144,7 +140,7 @@ class PatternReader {
     } else if (!this.#take("*")) return item;
     // A lazy quantifier matches the same texts as a greedy one.
     this.#take("?");
-    return { kind: "repeat", item, min, ...(max === undefined ? {} : { max }) };
+    return repeat(item, min, max);
   }
 
   #number(): number {

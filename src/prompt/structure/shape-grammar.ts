@@ -1,9 +1,18 @@
-import type { Grammar, GrammarNode } from "../../foundation/grammar.ts";
+import {
+  type Grammar,
+  type GrammarNode,
+  oneOf,
+  optional,
+  repeat,
+  rule,
+  sequence,
+  text,
+} from "../../foundation/grammar.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { spacedJson } from "../value-text.ts";
 import { anyCharacter, jsonCharacter } from "./character-set.ts";
-import { numberGrammar, optional } from "./number-grammar.ts";
+import { numberGrammar } from "./number-grammar.ts";
 import { patternGrammar } from "./pattern-grammar.ts";
 import type { ArrayShape, ObjectShape, Shape, Shapes, StringShape } from "./shape.ts";
 
@@ -22,16 +31,11 @@ export function shapeGrammar(shapes: Shapes): Grammar {
   return { root, rules: writer.rules };
 }
 
-const text = (value: string): GrammarNode => ({ kind: "text", text: value });
-const sequence = (...items: GrammarNode[]): GrammarNode => ({ kind: "sequence", items });
-const choice = (items: GrammarNode[]): GrammarNode =>
-  items.length === 1 ? items[0]! : { kind: "choice", items };
-
 const character = jsonCharacter(anyCharacter);
 
 /** The grammar of one value, or of any of several values. */
 export function constantsGrammar(values: readonly Json[]): GrammarNode {
-  return choice(values.map((value) => text(spacedJson(value))));
+  return oneOf(values.map((value) => text(spacedJson(value))));
 }
 
 class GrammarWriter {
@@ -43,7 +47,7 @@ class GrammarWriter {
       case "constants":
         return constantsGrammar(shape.values);
       case "boolean":
-        return choice([text("true"), text("false")]);
+        return oneOf([text("true"), text("false")]);
       case "null":
         return text("null");
       case "string":
@@ -55,11 +59,11 @@ class GrammarWriter {
       case "object":
         return this.#object(shape);
       case "alternatives":
-        return choice(shape.shapes.map((inner) => this.write(inner)));
+        return oneOf(shape.shapes.map((inner) => this.write(inner)));
       case "copy":
-        return { kind: "rule", name: shape.key };
+        return rule(shape.key);
       case "reference":
-        return { kind: "rule", name: shape.name };
+        return rule(shape.name);
     }
   }
 
@@ -69,9 +73,8 @@ class GrammarWriter {
     if (rest !== undefined && most > first.length) {
       const item = this.#shared(this.write(rest), rest);
       if (first.length === 0) return listOf(item, minItems, most);
-      const following = sequence(text(", "), item);
       const min = Math.max(0, minItems - first.length);
-      tail = { kind: "repeat", item: following, min, max: most - first.length };
+      tail = repeat(sequence(text(", "), item), min, most - first.length);
     }
     for (let at = Math.min(first.length, most) - 1; at >= 0; at--) {
       const own = this.write(first[at]!);
@@ -101,7 +104,7 @@ class GrammarWriter {
       if (isRequired) tail.push(following);
       else tail = [this.#rule(sequence(optional(following), ...tail.toReversed()))];
     }
-    return sequence(text("{"), choice(begins.toReversed()), text("}"));
+    return sequence(text("{"), oneOf(begins.toReversed()), text("}"));
   }
 
   /** Makes a rule of a part that is used in several places; nesting would otherwise multiply it. */
@@ -113,28 +116,18 @@ class GrammarWriter {
   #rule(node: GrammarNode): GrammarNode {
     const name = `part ${++this.#parts}`;
     this.rules[name] = node;
-    return { kind: "rule", name };
+    return rule(name);
   }
 }
 
 function listOf(item: GrammarNode, min: number, max: number): GrammarNode {
-  const more: GrammarNode = {
-    kind: "repeat",
-    item: sequence(text(", "), item),
-    min: Math.max(0, min - 1),
-    max: max - 1,
-  };
+  const more = repeat(sequence(text(", "), item), Math.max(0, min - 1), max - 1);
   const elements = sequence(item, more);
   return sequence(text("["), min === 0 ? optional(elements) : elements, text("]"));
 }
 
 function stringGrammar({ minLength, maxLength, pattern }: StringShape): GrammarNode {
   const matching = pattern === undefined ? undefined : patternGrammar(pattern.text);
-  const content: GrammarNode = matching ?? {
-    kind: "repeat",
-    item: character,
-    min: minLength,
-    ...(maxLength === undefined ? {} : { max: maxLength }),
-  };
+  const content = matching ?? repeat(character, minLength, maxLength);
   return sequence(text('"'), content, text('"'));
 }

@@ -41,7 +41,6 @@ export interface NumberShape {
 
 export interface ArrayShape {
   kind: "array";
-  /** Shapes of the first elements. */
   first: readonly Shape[];
   /** Shape of the elements after them; undefined = no further elements. */
   rest: Shape | undefined;

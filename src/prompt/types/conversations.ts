@@ -21,10 +21,7 @@ function vicunaText(messages: readonly TextMessage[]): string {
   return `${system ?? vicunaSystem} ${written.join("")}ASSISTANT:`;
 }
 
-/**
- * A conversation in the form of Axolotl's FastChat template `chatml`, up to where the answer
- * begins.
- */
+/** A conversation in the form of FastChat's `chatml` in Axolotl, up to where the answer begins. */
 function chatmlText(messages: readonly TextMessage[]): string {
   const { system, turns } = parted(messages);
   const all = [{ role: "system", content: system ?? "You are a helpful assistant." }, ...turns];

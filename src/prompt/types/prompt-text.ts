@@ -10,7 +10,6 @@ export function truncateFeatures(row: WrittenRow, features: readonly string[]): 
   return { ...row, ...Object.fromEntries(present.map((feature) => [feature, ""])) };
 }
 
-/** How to clean the prompt of a completion. */
 export interface PromptCleaning {
   stripWhitespace?: boolean | undefined;
   eosToken?: string | undefined;

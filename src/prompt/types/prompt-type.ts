@@ -8,7 +8,6 @@ export interface TextReading {
   text(fields: RowFields): string;
 }
 
-/** Reads a conversation from a row. */
 export interface ConversationReading {
   kind: "conversation";
   /** All recorded messages, including the expected answers. */

@@ -33,9 +33,7 @@ export const typeOptions = z.strictObject({
     .describe("sharegpt: send text of this form instead of messages"),
 });
 
-/**
- * A prompt type of the user's own: `type` as a map. Formats hold {instruction}, {input}, {system}.
- */
+/** The user's own prompt type: `type` as a map. Formats hold {instruction}, {input}, {system}. */
 export const userDefinedType = z.strictObject({
   field_instruction: z.string().default("instruction").describe("Field of {instruction}"),
   field_input: z.string().default("input").describe("Field of {input}; may be absent or empty"),

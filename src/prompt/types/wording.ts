@@ -1,9 +1,7 @@
 import { jobInvalid } from "../answer-form.ts";
 import type { RowFields } from "./row-fields.ts";
 
-/**
- * The text around the parts of an instruction, as formats with {instruction}, {input}, {system}.
- */
+/** The text around the parts of an instruction: formats with {instruction}, {input}, {system}. */
 export interface Wording {
   /** Left out if the system text is empty. */
   system: string;

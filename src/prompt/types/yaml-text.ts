@@ -94,9 +94,7 @@ class YamlWriter {
     } else this.#doubleQuoted([...value], indent);
   }
 
-  /**
-   * Writes text in single quotes or without. A line that is too long ends at the next single space.
-   */
+  /** Writes text, quoted or bare. A line that is too long ends at the next single space. */
   #words(value: string, indent: number | undefined): void {
     const parts = value.split(/( +|\n+)/);
     for (const [at, part] of parts.entries()) {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { formatFor } from "../../../src/data/formats/registry.ts";
 import type { InputRow } from "../../../src/data/row.ts";
 import { readRows, scanSlices } from "../../../src/data/slices.ts";
-import { localInputs } from "../../../src/data/sources/open.ts";
+import { localInputs } from "../../local-inputs.ts";
 
 const folder = join(import.meta.dirname, "../../golden/formats");
 const text = readFileSync(join(folder, "rows.json"), "utf8");

@@ -2,8 +2,8 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fixedFolder, matchFiles, splitGlob } from "../../../src/data/sources/glob.ts";
-import { localInputs } from "../../../src/data/sources/open.ts";
 import { temporaryFolder } from "../../engines/models/context.ts";
+import { localInputs } from "../../local-inputs.ts";
 
 describe("globs", () => {
   it("takes a folder whose name looks like a glob for itself", async () => {

@@ -3,11 +3,12 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { type InputStores, localInputs } from "../../../src/data/sources/open.ts";
+import type { InputStores } from "../../../src/data/sources/open.ts";
 import { download } from "../../../src/data/transfer/download.ts";
 import type { TransferOptions } from "../../../src/data/transfer/transfer.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { temporaryFolder } from "../../engines/models/context.ts";
+import { localInputs } from "../../local-inputs.ts";
 import { numberedText } from "../sources/web-server.ts";
 
 const place = "s3://b/pre";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { utf8Ranges } from "../../../src/engines/llama/utf8-ranges.ts";
+import { utf8Ranges } from "../../../src/engines/llama/grammar-automaton.ts";
 
 function matches(ranges: ReturnType<typeof utf8Ranges>, code: number): number {
   const bytes = Buffer.from(String.fromCodePoint(code));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { modelOptions } from "../../../src/engines/model-options.ts";
+import { endpointsOf } from "../../../src/engines/openai/api-key.ts";
 import { providerBatchOptions } from "../../../src/engines/openai/batch/settings.ts";
-import { endpointsOf } from "../../../src/engines/openai/endpoints.ts";
 import type { OpenaiModelOptions } from "../../../src/engines/openai/options.ts";
 
 const parse = (changes: object) =>

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readRows, scanSlices } from "../../../src/data/slices.ts";
-import { localInputs } from "../../../src/data/sources/open.ts";
 import { localStorage } from "../../../src/data/storage/local.ts";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Storage } from "../../../src/data/storage/storage.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { type ChunksRequest, writeChunks } from "../../../src/run/chunks/write-chunks.ts";
+import { localInputs } from "../../local-inputs.ts";
 import { scratchFolder } from "../whole-run.ts";
 
 const maxLineBytes = 1e6;

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { localInputs } from "../../../src/data/sources/open.ts";
 import { openEngine } from "../../../src/engines/registry.ts";
 import type { Usage } from "../../../src/foundation/inference.ts";
 import { assertStagesAskable, rowModelOpener } from "../../../src/run/execute/row-model.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../../src/run/job/schema.ts";
 import { engineContext, rejectionOf } from "../../engines/engine-context.ts";
+import { localInputs } from "../../local-inputs.ts";
 
 const { signal } = new AbortController();
 const fake = (changes: object = {}) => ({ engine: "fake", ...changes });

@@ -1,10 +1,10 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { localInputs } from "../../../src/data/sources/open.ts";
 import { jobSchema } from "../../../src/run/job/schema.ts";
 import { withoutRuns } from "../../../src/run/plan/run-files.ts";
 import { temporaryFolder } from "../../engines/models/context.ts";
+import { localInputs } from "../../local-inputs.ts";
 
 const maxLineBytes = 1000;
 

@@ -2,11 +2,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { localInputs } from "../../../src/data/sources/open.ts";
 import { withFileLock } from "../../../src/engines/models/file-lock.ts";
 import { systemClock as clock } from "../../../src/foundation/clock.ts";
 import { systemRandom as random } from "../../../src/foundation/random.ts";
 import { ObjectCache } from "../../../src/run/programs/object-cache.ts";
+import { localInputs } from "../../local-inputs.ts";
 
 const never = new AbortController().signal;
 

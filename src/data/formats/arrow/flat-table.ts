@@ -17,9 +17,7 @@ export class FlatTable {
     this.#fieldsBytes = bytes.readInt16LE(this.#fields);
   }
 
-  /**
-   * The offset of a field, or undefined if it is absent. `slot` is 4 for the first field, 6, 8, …
-   */
+  /** The offset of a field; undefined if it is absent. `slot` is 4 for the first field, 6, 8, … */
   place(slot: number): number | undefined {
     // Reads as the library does, even from damaged bytes.
     const offset = slot < this.#fieldsBytes ? this.#bytes.readInt16LE(this.#fields + slot) : 0;

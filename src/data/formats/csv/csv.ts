@@ -25,8 +25,8 @@ export function csvFormat(chunkBytes: number = limits.readChunkBytes): RowFormat
 }
 
 /** CSV with tabs between fields. */
-export function tsvFormat(chunkBytes: number = limits.readChunkBytes): RowFormat {
-  return formatOf(tsvDialect, chunkBytes);
+export function tsvFormat(): RowFormat {
+  return formatOf(tsvDialect, limits.readChunkBytes);
 }
 
 /** One of these formats with another delimiter. */

@@ -166,7 +166,6 @@ interface KeptField {
   read: FieldReader | undefined;
 }
 
-/** The place of a record. */
 interface RecordPlace {
   index: number;
   line: number;
@@ -178,9 +177,7 @@ class RecordRows {
   readonly #header: Header;
   readonly #maxLineBytes: number;
   readonly #kept: readonly KeptField[];
-  /**
-   * True if all values are text and no name has a special meaning: values can be set one by one.
-   */
+  /** True if all values are text and no name is special: values can be set one by one. */
   readonly #isPlain: boolean;
 
   constructor(header: Header, slice: Slice, options: RowReadOptions) {

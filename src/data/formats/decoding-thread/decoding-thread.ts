@@ -231,12 +231,11 @@ class PendingCall {
   readonly reader: RandomReader;
   /** Errors of the reader by request: those that the thread sends back lack their causes. */
   readonly readFaults = new Map<number, unknown>();
-  readonly over: Promise<void>;
   restarts = 0;
   isOver = false;
   /** True if nobody takes further values. */
   isLeft = false;
-  readonly #settle: () => void;
+  readonly #over = Promise.withResolvers<void>();
   readonly #values: unknown[] = [];
   #given = 0;
   /** Values to drop because they were given before the call began again. */
@@ -247,9 +246,10 @@ class PendingCall {
   constructor(reader: RandomReader, start: StartMessage) {
     this.reader = reader;
     this.start = start;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.over = promise;
-    this.#settle = resolve;
+  }
+
+  get over(): Promise<void> {
+    return this.#over.promise;
   }
 
   get id(): number {
@@ -282,7 +282,7 @@ class PendingCall {
   end(error?: unknown): void {
     if (error !== undefined) this.#fault = { error };
     this.isOver = true;
-    this.#settle();
+    this.#over.resolve();
     this.#wake();
   }
 

@@ -10,7 +10,6 @@ import { type PageCodec, type PageCompression, pageCodecs } from "./page-codecs.
 import { WrittenColumns } from "./written-columns.ts";
 import { writtenSchema } from "./written-schema.ts";
 
-/** Most rows of a row group in an output. */
 const maxRowGroupRows = 50_000;
 
 /**

@@ -13,7 +13,6 @@ export interface Footer {
   bytes: Uint8Array;
 }
 
-/** The place of a row group. */
 export interface GroupPlace {
   /** Number of the group, from 1. */
   number: number;

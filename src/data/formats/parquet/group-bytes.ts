@@ -103,7 +103,6 @@ export class GroupLoader {
 
 /** Options of `readColumns`. */
 export interface ColumnReading {
-  /** Bytes per read. */
   readBytes: number;
   /** Gets a part of column `number`, `at` bytes after the column's start. */
   onPart?(number: number, part: Buffer, at: number): void;

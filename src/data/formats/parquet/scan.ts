@@ -5,7 +5,7 @@ import type { CutRule, SliceRange } from "../format.ts";
 import { unreadable } from "../unreadable.ts";
 import { type GroupPlace, isColumnOf, readFooter } from "./footer.ts";
 import { readColumns } from "./group-bytes.ts";
-import { digestOfGroups } from "./group-digest.ts";
+import { digestOfGroups } from "./slice-groups.ts";
 import { tableOf } from "./table.ts";
 
 /** Bytes per read of a scan, which only computes checksums. */

@@ -1,8 +1,8 @@
 import { SluiceError } from "../../../foundation/errors.ts";
+import { sha256Stream } from "../../../foundation/hashing.ts";
 import type { Slice } from "../../row.ts";
 import type { RandomReader } from "../../storage/storage.ts";
 import { type Footer, type GroupPlace, readFooter } from "./footer.ts";
-import { digestOfGroups } from "./group-digest.ts";
 
 export async function footerAsPlanned(reader: RandomReader, slice: Slice): Promise<Footer> {
   try {
@@ -13,7 +13,6 @@ export async function footerAsPlanned(reader: RandomReader, slice: Slice): Promi
   }
 }
 
-/** The row groups of a slice. */
 export function groupsOf(footer: Footer, slice: Slice): GroupPlace[] {
   const groups = footer.groups.filter(({ start, end }) => start >= slice.start && end <= slice.end);
   // For a slice with groups, the checksum would tell as well.
@@ -26,4 +25,18 @@ export function verify(footer: Footer, digests: readonly Uint8Array[], slice: Sl
   if (digestOfGroups(footer, digests, slice) === slice.sha256) return;
   const place = `bytes ${slice.start} to ${slice.end}, or its footer, have another checksum`;
   throw new SluiceError("INPUT_CHANGED", place, { file: slice.file });
+}
+
+/**
+ * The checksum of a range of rows: SHA-256 over the footer, the SHA-256 of each column of each
+ * group, and the numbers that select the rows.
+ */
+export function digestOfGroups(
+  footer: Footer,
+  columnDigests: readonly Uint8Array[],
+  { skipRows = 0, rows }: { skipRows?: number; rows: number },
+): string {
+  const hash = sha256Stream().update(footer.bytes);
+  for (const digest of columnDigests) hash.update(digest);
+  return hash.update(`${skipRows}+${rows}`).digest("hex");
 }

@@ -52,9 +52,7 @@ function groupWriter(node: SchemaNode): ValueWriter {
   return structWriter(children);
 }
 
-/**
- * A list. Its elements are the content of its repeated group, or in older files the group itself.
- */
+/** Its elements are the content of its repeated group, or in older files the group itself. */
 function wrappedList(repeated: SchemaNode): ValueWriter {
   const { children, element } = repeated;
   if (children.length === 1) return listWriter(partOf(children[0]!));

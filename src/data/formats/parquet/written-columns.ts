@@ -16,9 +16,7 @@ interface WrittenColumn extends Column {
   values: unknown[];
 }
 
-/**
- * Converts a JSON value that fits its column to a value for the library: `bigint`, bytes, lists.
- */
+/** Converts a JSON value that fits its column to one for the library: `bigint`, bytes, lists. */
 type ToWritten = (value: ExactJson) => unknown;
 
 /** The conversion for a type; null stays null. */
@@ -162,10 +160,7 @@ export class WrittenColumns {
     });
   }
 
-  /**
-   * Searches the parsed values for numbers that lost digits, which is faster than searching the
-   * text.
-   */
+  /** Searches parsed values for numbers that lost digits: faster than searching the text. */
   #parse(line: string): ExactRow {
     const row = (this.#isFlat ? JSON.parse(line) : parseExactly(line)) as ExactRow;
     if (!this.#isFlat || !this.#columns.some(({ name }) => isInexact(row[name]))) return row;

@@ -2,9 +2,7 @@ import type { ConvertedType, LogicalType, SchemaElement } from "hyparquet";
 import type { Column, ColumnType } from "../../column-types.ts";
 import type { TimeUnit } from "../../moments.ts";
 
-/**
- * The schema of a file with these columns; lists, structs and maps have Parquet's standard form.
- */
+/** The schema of a file with these columns; lists, structs and maps in Parquet's standard form. */
 export function writtenSchema(columns: readonly Column[]): SchemaElement[] {
   return [{ name: "schema", num_children: columns.length }, ...columns.flatMap(elementsOf)];
 }

@@ -283,10 +283,7 @@ class Segments {
     return found;
   }
 
-  /**
-   * A reader of everything appended to a path until now; undefined if the path never had an
-   * appender.
-   */
+  /** A reader of everything appended to a path until now; undefined if it never had an appender. */
   async open(path: string): Promise<RandomReader | undefined> {
     // Local segments first: a segment leaves this machine only after it is in the store.
     const spooled: [number, RandomReader][] = [];

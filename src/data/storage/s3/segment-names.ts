@@ -15,7 +15,6 @@ export function mayGrow(path: string): boolean {
   return path.endsWith(".jsonl");
 }
 
-/** The beginning of all segment paths of a path. */
 export function segmentPrefix(path: string): string {
   return `${path}${mark}`;
 }

@@ -1,6 +1,7 @@
-import { type FileHandle, mkdir, open, readdir, readFile, rm, rmdir } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { isAbsent, withStoreErrors } from "../local-errors.ts";
+import { ifThere, isAbsent } from "../../../foundation/system-errors.ts";
+import { withStoreErrors } from "../local-errors.ts";
 import { LocalAppender, LocalReader } from "../local-files.ts";
 import type { Appender, RandomReader } from "../storage.ts";
 import { segmentName, segmentPrefix } from "./segment-names.ts";
@@ -37,14 +38,7 @@ export class FileSpool implements Spool {
   async numbers(path: string): Promise<number[]> {
     const folder = this.#folderOf(path);
     if (folder === undefined) return [];
-    const names = await withStoreErrors(folder, async () => {
-      try {
-        return await readdir(folder);
-      } catch (error) {
-        if (isAbsent(error)) return [];
-        throw error;
-      }
-    });
+    const names = (await withStoreErrors(folder, () => ifThere(readdir(folder)))) ?? [];
     return names
       .filter((name) => /^\d+$/.test(name))
       .map(Number)
@@ -69,26 +63,14 @@ export class FileSpool implements Spool {
 
   async read(path: string, number: number): Promise<Uint8Array | undefined> {
     const file = this.#fileOf(path, number);
-    return await withStoreErrors(file, async () => {
-      try {
-        return await readFile(file);
-      } catch (error) {
-        if (isAbsent(error)) return undefined;
-        throw error;
-      }
-    });
+    return await withStoreErrors(file, () => ifThere(readFile(file)));
   }
 
   async open(path: string, number: number): Promise<RandomReader | undefined> {
     const file = this.#fileOf(path, number);
     return await withStoreErrors(file, async () => {
-      let handle: FileHandle;
-      try {
-        handle = await open(file, "r");
-      } catch (error) {
-        if (isAbsent(error)) return undefined;
-        throw error;
-      }
+      const handle = await ifThere(open(file, "r"));
+      if (handle === undefined) return undefined;
       const { size } = await handle.stat();
       return new LocalReader(handle, file, size);
     });

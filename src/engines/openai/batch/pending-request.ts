@@ -1,13 +1,11 @@
 import { SluiceError } from "../../../foundation/errors.ts";
 import { sha256Hex } from "../../../foundation/hashing.ts";
-import type { InferenceRequest, InferenceResponse } from "../../../foundation/inference.ts";
+import type { InferenceRequest } from "../../../foundation/inference.ts";
 import type { JsonObject } from "../../../foundation/json.ts";
 import type { Abortable, AbortWatch } from "../../abort-watch.ts";
+import type { Answered } from "../call.ts";
 import { readAnswers } from "../reply.ts";
 import { readVector } from "../vectors.ts";
-
-/** An engine's answer without its time. */
-type Answered = Omit<InferenceResponse, "seconds">;
 
 /** Paths of the requests that a batch can hold. */
 const urls = {
@@ -33,15 +31,13 @@ export class PendingRequest implements Abortable {
   readonly url: string;
   /** Bytes of its line, with its end. */
   readonly bytes: number;
-  readonly answer: Promise<Answered>;
   /** Called when nobody waits for its answer any more, by its present holder. */
   onGone: () => void = () => {};
   watchedPlace?: number;
   isSettled = false;
   readonly #options: PendingOptions;
+  readonly #answer = Promise.withResolvers<Answered>();
   readonly #form: keyof typeof urls;
-  #resolve!: (answer: Answered) => void;
-  #reject!: (reason: unknown) => void;
 
   private constructor(options: PendingOptions, body: string) {
     const { request, signal, watch } = options;
@@ -53,20 +49,15 @@ export class PendingRequest implements Abortable {
     const digest = sha256Hex(`${this.url} ${promptName} ${element} ${body}`);
     this.id = `${index}-${digest.slice(0, idDigits)}`;
     this.bytes = Buffer.byteLength(this.#line(body));
-    this.answer = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
     watch.add(signal, this);
+  }
+
+  get answer(): Promise<Answered> {
+    return this.#answer.promise;
   }
 
   static async of(options: PendingOptions): Promise<PendingRequest> {
     return new PendingRequest(options, await options.body());
-  }
-
-  /** The row that it comes from. */
-  get row(): number {
-    return this.#options.request.origin?.index ?? 0;
   }
 
   /** Its line of a batch file. */
@@ -79,22 +70,22 @@ export class PendingRequest implements Abortable {
     try {
       const { parameters } = this.#options.request;
       this.#settle();
-      this.#resolve(
+      this.#answer.resolve(
         this.#form === "embedding" ? readVector(body) : readAnswers(body, this.#form, parameters),
       );
     } catch (error) {
-      this.#reject(error);
+      this.#answer.reject(error);
     }
   }
 
   fail(error: SluiceError): void {
     this.#settle();
-    this.#reject(error);
+    this.#answer.reject(error);
   }
 
   abort(reason: unknown): void {
     this.#settle();
-    this.#reject(reason);
+    this.#answer.reject(reason);
     this.onGone();
   }
 

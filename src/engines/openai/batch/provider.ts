@@ -4,14 +4,13 @@ import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
 import type { JsonObject } from "../../../foundation/json.ts";
 import { limits } from "../../../foundation/limits.ts";
 import type { EngineContext } from "../../engine.ts";
-import { apiKey } from "../api-key.ts";
+import { endpointsOf } from "../api-key.ts";
 import { trustOf } from "../certificates.ts";
-import { headersFor, keyHint, rootOf, shownAddress } from "../endpoint.ts";
-import { endpointsOf } from "../endpoints.ts";
 import { FailureReader } from "../failures.ts";
 import { formWithFile } from "../form.ts";
 import type { OpenaiModelOptions } from "../options.ts";
 import { parseReply } from "../reply.ts";
+import { ServerAccess } from "../server-access.ts";
 import { type HttpReply, Transport, TransportError } from "../transport.ts";
 import { LineSink } from "./line-sink.ts";
 import { type ProviderBatch, readBatch, readFileObject, readList } from "./objects.ts";
@@ -54,33 +53,26 @@ export class Provider {
   readonly failures: FailureReader;
   readonly #context: EngineContext;
   readonly #options: OpenaiModelOptions;
-  readonly #root: string;
-  readonly #query: string;
-  readonly #keyHint: string;
+  readonly #server: ServerAccess;
   readonly #calls: Transport;
   readonly #downloads: Transport;
   readonly #stop = new AbortController();
 
   constructor(options: OpenaiModelOptions, context: EngineContext) {
-    const [server] = endpointsOf(options);
-    const { baseUrl } = server!;
-    const address = new URL(baseUrl);
-    const key = apiKey(server!, context.environment);
+    const { clock, environment } = context;
+    const server = new ServerAccess(endpointsOf(options)[0]!, environment);
     this.#context = context;
     this.#options = options;
-    this.address = shownAddress(baseUrl);
-    this.#root = rootOf(address);
-    this.#query = address.search;
-    this.#keyHint = keyHint(key, baseUrl);
-    const secrets = [key?.value ?? "", address.password];
-    this.failures = new FailureReader(secrets, context.clock.now, options.maxEndpointDownMs);
+    this.#server = server;
+    this.address = server.address;
+    this.failures = new FailureReader(server.secrets, clock.now, options.maxEndpointDownMs);
     const transport = (maxResponseBytes: number) =>
       new Transport({
-        ...{ clock: context.clock, environment: context.environment, address, maxResponseBytes },
-        headers: headersFor(key?.value, address),
+        ...{ clock, environment, address: server.url, maxResponseBytes },
+        headers: server.headers,
         maxConnections: limits.maxProviderBatches,
         timeoutMs: options.timeoutMs,
-        secureContext: trustOf(context.environment),
+        secureContext: trustOf(environment),
       });
     this.#calls = transport(limits.maxResponseBytes);
     this.#downloads = transport(limits.maxProviderResultBytes);
@@ -97,7 +89,7 @@ export class Provider {
       ...{ name, bytes },
       read: lines,
     });
-    const post = () => this.#calls.post(this.#path("/files"), form, this.#stop.signal);
+    const post = () => this.#calls.post(this.#server.path("/files"), form, this.#stop.signal);
     return await this.#persist("POST /files", post, (reply) => readFileObject(this.#json(reply)));
   }
 
@@ -113,7 +105,7 @@ export class Provider {
       ...{ input_file_id: batch.inputFile, endpoint: batch.url, completion_window: "24h" },
       metadata: batch.metadata,
     });
-    const path = this.#path("/batches");
+    const path = this.#server.path("/batches");
     const post = () => this.#calls.post(path, body, this.#stop.signal);
     const outage = new Outage(this.#options.maxEndpointDownMs, this.#context);
     for (let isOnly = true; ; ) {
@@ -179,7 +171,7 @@ export class Provider {
   /** Tells the provider to end a batch; one that has ended stays as it is. */
   async cancel(id: string): Promise<void> {
     const call = `/batches/${encodeURIComponent(id)}/cancel`;
-    const post = () => this.#calls.post(this.#path(call), "", this.#stop.signal);
+    const post = () => this.#calls.post(this.#server.path(call), "", this.#stop.signal);
     for (const outage = new Outage(this.#options.maxEndpointDownMs, this.#context); ; ) {
       const outcome = await this.#once(`POST ${call}`, post, [409]);
       if (outcome.of !== "failure") return;
@@ -194,7 +186,7 @@ export class Provider {
    */
   async delete(file: string): Promise<string | undefined> {
     const call = `/files/${encodeURIComponent(file)}`;
-    const send = () => this.#calls.delete(this.#path(call), this.#stop.signal);
+    const send = () => this.#calls.delete(this.#server.path(call), this.#stop.signal);
     try {
       const outcome = await this.#once(`DELETE ${call}`, send);
       return outcome.of === "failure" ? outcome.error.message : undefined;
@@ -208,7 +200,7 @@ export class Provider {
    * that the provider does not know has no line.
    */
   async download(file: string, onLine: (line: Buffer) => void): Promise<void> {
-    const path = this.#path(`/files/${encodeURIComponent(file)}/content`);
+    const path = this.#server.path(`/files/${encodeURIComponent(file)}/content`);
     const get = () => this.#downloads.get(path, this.#stop.signal, new LineSink(onLine));
     await this.#persist(`GET /files/${file}/content`, get, () => true, true);
   }
@@ -221,18 +213,15 @@ export class Provider {
 
   #page(after: string) {
     const query = `limit=${batchesOfPage}${after && `&after=${encodeURIComponent(after)}`}`;
-    const joined = this.#query === "" ? `?${query}` : `${this.#query}&${query}`;
-    const get = () => this.#calls.get(`${this.#root}/batches${joined}`, this.#stop.signal);
+    const { root, url } = this.#server;
+    const joined = url.search === "" ? `?${query}` : `${url.search}&${query}`;
+    const get = () => this.#calls.get(`${root}/batches${joined}`, this.#stop.signal);
     return this.#persist("GET /batches", get, (reply) => readList(this.#json(reply)));
   }
 
   async #get<T>(call: string, read: (reply: HttpReply) => T): Promise<T | undefined> {
-    const get = () => this.#calls.get(this.#path(call), this.#stop.signal);
+    const get = () => this.#calls.get(this.#server.path(call), this.#stop.signal);
     return await this.#persist(`GET ${call}`, get, read, true);
-  }
-
-  #path(call: string): string {
-    return `${this.#root}${call}${this.#query}`;
   }
 
   #json(reply: HttpReply): JsonObject {
@@ -320,7 +309,7 @@ export class Provider {
       return { of: "failure", error, isUnclear: false };
     }
     if (error.code !== "AUTHENTICATION_FAILED") throw this.#unusable(call, error.message);
-    throw Object.assign(error, { hint: this.#keyHint });
+    throw Object.assign(error, { hint: this.#server.keyHint });
   }
 
   #unusable(call: string, message: string): SluiceError {

@@ -1,8 +1,8 @@
 import { type Clock, sleep } from "../../../foundation/clock.ts";
 import { SluiceError } from "../../../foundation/errors.ts";
 import type { BatchRecord, BatchRecords, BatchState } from "../../batch-records.ts";
-import { ofFault, readResultLine } from "./lines.ts";
 import type { ProviderBatch } from "./objects.ts";
+import { ofFault, readResultLine } from "./objects.ts";
 import type { PendingRequest } from "./pending-request.ts";
 import { isLimit, type NewBatch, type Provider, type Refused } from "./provider.ts";
 import type { ProviderBatchOptions } from "./settings.ts";

@@ -22,9 +22,7 @@ const provenSlowing = 0.9;
 /** Requests that a comparison needs on each side. */
 const rampRequests = 8;
 const leastRequests = 12;
-/**
- * Standard error of a slowing that is good enough to act on; no slowing is known more precisely.
- */
+/** Standard error of a slowing that is good enough to act on; the smallest that is believed. */
 const acceptedError = 0.2;
 const leastError = 0.03;
 /** Growth of the limit, in logarithms, for each unit of slowing below the minimum. */
@@ -137,10 +135,7 @@ export class GoodputClimb {
     return Math.floor(nowMs / this.#periodMs) % periodsOfCycle === 0 ? low : high;
   }
 
-  /**
-   * The limit of something else. If that, and not slowing, sets the limit, the limit follows when
-   * it rises.
-   */
+  /** The limit of something else. While that alone holds it back, the limit follows its rise. */
   cap(most: number): void {
     const cap = Math.min(most, this.#maxLimit);
     const wasHeld = !this.#isRamping && this.#base >= this.#cap;
@@ -281,10 +276,7 @@ export class GoodputClimb {
     this.#checkRise(this.#usual);
   }
 
-  /**
-   * A long rise is checked once more, against durations from before it: lucky small steps might add
-   * up.
-   */
+  /** Checks a long rise against durations from before it: lucky small steps might add up. */
   #checkRise(now: Durations): void {
     const before = this.#anchor ?? now;
     if (now.meanInFlight < farRise * before.meanInFlight) {

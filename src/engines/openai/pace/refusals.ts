@@ -186,9 +186,7 @@ export class RefusalCeiling {
 /** Outcomes by which a fall is judged, and how many of them are refusals. */
 const leastFallOutcomes = 12;
 const leastFallRefusals = 4;
-/**
- * A ceiling at this share of its former value, over this number; refusals of at most this share.
- */
+/** A ceiling at this share of its former value, over this number; refusals up to this share. */
 const farFall = 0.5;
 const leastHighest = 8;
 const leastRefusedByChance = 0.09;

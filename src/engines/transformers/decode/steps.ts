@@ -17,7 +17,6 @@ export interface Steps {
 /** Changes the logits after `tokens` in place, by the model's own settings. */
 export type LogitsRules = (tokens: readonly number[], logits: Logits) => void;
 
-/** A row to generate for. */
 export interface GeneratedRow {
   /** The beginning of the decoder's text: only `rules` read it. */
   prompt: readonly number[];

@@ -5,7 +5,6 @@ import type {
   TransformersJs,
 } from "../transformers-js.ts";
 
-/** Makes tensors of the package. */
 export type MakeTensor = (type: string, data: TensorData, dims: readonly number[]) => LibraryTensor;
 
 export function tensorMaker({ Tensor }: Pick<TransformersJs, "Tensor">): MakeTensor {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Release, releaseMs } from "../../../../src/engines/openai/pace/release.ts";
+import { Release, releaseMs } from "../../../../src/engines/openai/pace/pace.ts";
 
 describe("Release", () => {
   it("keeps nobody out before anything was refused", () => {
