@@ -2,24 +2,14 @@ import type { Advice, AdviceOption } from "../run/advise/advise.ts";
 import type { Interval } from "../run/bill/interval.ts";
 import { duration } from "../terminal/progress-view.ts";
 import { counted, dollars, grouped } from "../terminal/quantities.ts";
-import { type Column, table } from "../terminal/table.ts";
-
-const right = { align: "right" } as const;
+import { right, table } from "../terminal/table.ts";
 
 /** Advice as lines for people: a table, the proposal, and the objections. */
 export function adviceLines(advice: Advice): string[] {
   const { proposed, options, meetsDeadline, warnings } = advice;
   const { workers, shards, rowsPerShard, shardSeconds, seconds, usd } = proposed;
-  const columns: Column[] = [
-    { title: "" },
-    { title: "workers", ...right },
-    { title: "tasks", ...right },
-    { title: "rows each", ...right },
-    { title: "a task", ...right },
-    { title: "time", ...right },
-    ...(usd ? [{ title: "machines", ...right }] : []),
-    { title: "lost", ...right },
-  ];
+  const titles = ["workers", "tasks", "rows each", "a task", "time"];
+  const columns = ["", ...[...titles, ...(usd ? ["machines"] : []), "lost"].map(right)];
   const cut = `${counted(shards, "task")} of ${counted(rowsPerShard, "row")}`;
   const end = meetsDeadline === false ? ", which is too late" : "";
   return [

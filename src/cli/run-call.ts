@@ -8,7 +8,7 @@ import { locateRun } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import type { RunResult } from "../run/run-job.ts";
 import type { Progress } from "../terminal/progress.ts";
-import { type CliIo, write } from "./io.ts";
+import { type CliIo, write, writeJson } from "./io.ts";
 import { report } from "./report.ts";
 import { argumentOf } from "./run-target.ts";
 import type { Interruption } from "./until-signal.ts";
@@ -92,7 +92,7 @@ export async function endCall(
   } else {
     if (!options.json) tellPlace(summary, wasSealed, options, io);
     else if (wasSealed) dependencies.logger.log("info", nothingToDo(summary));
-    await write(io, `${JSON.stringify(summary)}\n`);
+    await writeJson(io, summary);
   }
   io.setExitCode(exitCode ?? result.exitCode);
 }

@@ -9,7 +9,7 @@ import type { JobSpec } from "../../run/job/schema.ts";
 import type { RunPreview } from "../../run/preview/preview.ts";
 import { openProgress, type Progress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
-import { type CliIo, type CommandCall, write } from "../io.ts";
+import { type CliIo, type CommandCall, write, writeJson } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { untilSignal } from "../until-signal.ts";
 
@@ -207,8 +207,7 @@ async function preview(
   ).finally(() => backend.close());
   progress.close();
   const advice = options.wishes && (await adviceFor(job, found, options.wishes));
-  if (options.json)
-    return write(io, `${JSON.stringify({ ...found, ...(advice && { advice }) })}\n`);
+  if (options.json) return writeJson(io, { ...found, ...(advice && { advice }) });
   const { adviceLines } = await import("../advice-view.ts");
   const faster = await fasterLine(job, io, progress);
   const lines = [
@@ -297,7 +296,7 @@ async function freeze(
   if (options.json) {
     const { directory } = location;
     const facts = { runId, directory, tasks: tasks.count, committedTasks: done, rows, commands };
-    return write(io, `${JSON.stringify(facts)}\n`);
+    return writeJson(io, facts);
   }
   const counts = `${counted(rows, "row")} in ${counted(tasks.count, "task")}, ${done} done`;
   const [all, share] = commands;

@@ -12,15 +12,13 @@ import {
   startOptions,
   withCallFlags,
 } from "../run-call.ts";
-import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { openTarget, withOwnStores, withRun } from "../run-target.ts";
 import { untilSignal } from "../until-signal.ts";
 
 /** `sluice resume DIR`: continues the run in a directory, by its own job. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
-  const described = command.argument(...runArgument);
-  withCallFlags(described, "change a setting, such as budget.usd=5 or workers.max=2").action(
+  const io = withRun(command, given);
+  withCallFlags(command, "change a setting, such as budget.usd=5 or workers.max=2").action(
     (run: string, options: CallFlags) => resume(run, options, io),
   );
 }

@@ -14,8 +14,7 @@ import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
 import { jobFromOptions } from "../job-options.ts";
 import { type CallFlags, endCall, startOptions, withCallFlags } from "../run-call.ts";
-import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { openTarget, withOwnStores, withRun } from "../run-target.ts";
 import { untilSignal } from "../until-signal.ts";
 
 interface RetryOptions extends CallFlags {
@@ -27,9 +26,8 @@ interface RetryOptions extends CallFlags {
 
 /** `sluice retry DIR`: sends the failed rows of a sealed run again. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
+  const io = withRun(command, given);
   command
-    .argument(...runArgument)
     .addOption(
       new Option("--where <rows>", "which rows are processed again")
         .choices(["failed", "finish_reason=length"])
