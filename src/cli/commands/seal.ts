@@ -18,7 +18,7 @@ async function seal(run: string, io: CliIo): Promise<void> {
   const { location, dependencies, storage } = await openTarget(run, io);
   const standing = await readManifest(storage);
   if (!standing) await assertAllCommitted(storage);
-  const { rows, runId } = await sealAsLeader({ location, dependencies, generation: 1 });
+  const { rows, runId } = await sealAsLeader({ location, dependencies });
   const facts = `${counted(rows.total, "row")}, ${counted(rows.failed, "failed row")}`;
   await write(io, `run ${runId} ${standing ? "was sealed already" : "is sealed"}: ${facts}\n`);
 }

@@ -337,8 +337,7 @@ export class TaskAttempt {
       attempts,
       planned: failure.planned,
       requests: [...failure.requests],
-      ...(partial === undefined ? {} : { partial }),
-      ...(lastAnswer === undefined ? {} : { lastAnswer }),
+      ...{ partial, lastAnswer },
     };
     if (!this.#outcomes.settle(index, "failed", this.#journal.append(line)))
       throw settledTwice(index);

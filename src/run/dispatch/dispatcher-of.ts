@@ -15,24 +15,16 @@ export function dispatcherOf(
   startWorker: DispatchOptions["startWorker"],
   options: Pick<DispatchOptions, "releasesIdle"> = {},
 ): Dispatcher {
-  const { context, job } = run;
+  const { tasks, rowsOf, workers, maxFailedRows, failedBefore, onEvent, signal, job } = run;
+  const { clock, random } = run.context;
   const { readyTimeoutMs } = describeEngine(job.model);
   return new Dispatcher({
-    tasks: run.tasks,
-    rowsOf: run.rowsOf,
-    workers: run.workers,
-    startWorker,
-    ...options,
+    ...{ tasks, rowsOf, workers, maxFailedRows, failedBefore, onEvent, signal },
+    ...{ startWorker, clock, random, ...options },
     readyTimeoutMs: readyTimeoutMs?.(job.model),
     held: heldTasks(job.model),
     maxSilenceMs: job.workers.maxSilenceMs,
-    clock: context.clock,
-    random: context.random,
     maxTaskRetries: job.tasks.maxRetries,
-    ...(run.maxFailedRows === undefined ? {} : { maxFailedRows: run.maxFailedRows }),
-    failedBefore: run.failedBefore,
-    onEvent: run.onEvent,
-    signal: run.signal,
   });
 }
 

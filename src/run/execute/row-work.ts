@@ -204,10 +204,9 @@ export class RowWork {
       requests: records,
       // A row that failed before rendering counts one request for each prompt.
       planned: this.requests.length || promptSet.names.length,
-      ...(this.#lastAnswer === undefined ? {} : { lastAnswer: this.#lastAnswer }),
-      ...(records.length > 0
-        ? { partial: promptSet.partialAnswer(this.requests, this.#responses) }
-        : {}),
+      lastAnswer: this.#lastAnswer,
+      partial:
+        records.length > 0 ? promptSet.partialAnswer(this.requests, this.#responses) : undefined,
     };
     this.attempt.settleFailed(this.index, failure, this.#row);
     for (const row of this.#rows?.slice(1) ?? []) this.#settleAlone(row, cause, []);

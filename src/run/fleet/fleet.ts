@@ -132,14 +132,11 @@ export async function createFleet(
     location: absolute(mount.location),
   }));
   const { image, registrySecret, command, args, cpu, memory, gpu, maxScale, retries } = spec;
+  const { timeoutMs } = request;
   const record: FleetRecord = {
     ...{ format: 1, id, name, createdAt: new Date(clock.now()).toISOString() },
-    ...(image !== undefined && { image }),
-    ...(registrySecret !== undefined && { registrySecret }),
-    ...{ command, args, mounts, cpu, maxScale, retries },
-    ...(memory !== undefined && { memory }),
-    ...(gpu !== undefined && { gpu }),
-    ...(request.timeoutMs !== undefined && { timeoutMs: request.timeoutMs }),
+    ...{ image, registrySecret, command, args, mounts, cpu, maxScale, retries },
+    ...{ memory, gpu, timeoutMs },
   };
   const fleet: Fleet = { record, location, storage: openStorage(location), batches: [] };
   const { env } = backendKeys(spec, request.job);

@@ -272,8 +272,7 @@ async function* scanTasks(
     ...readOptionsOf(job),
     ...size,
     atOwnBorders: isTaskSizeFree(job),
-    ...(job.limit === undefined ? {} : { limit: job.limit }),
-    openFile,
+    ...{ limit: job.limit, openFile },
     onProgress: (rows, bytes) =>
       onEvent({ type: "plan-progress", rows, bytes, totalBytes: found.bytes }),
   });

@@ -238,15 +238,8 @@ function shownRequest(request: RowRequest): ShownRow["requests"][number] {
   const { promptName, element } = origin;
   const hasNoWords = [messages, prompt, file].every((words) => words === undefined);
   return {
-    promptName,
-    ...(element === undefined ? {} : { element }),
-    ...(messages && { messages }),
-    ...(prompt === undefined ? {} : { prompt }),
-    ...(embed && { embed }),
-    ...(file === undefined ? {} : { file }),
-    ...(slottedLine && { slottedLine }),
-    ...(structure && { schema: structure.schema }),
-    ...(row && hasNoWords && { row }),
+    ...{ promptName, element, messages, prompt, embed, file, slottedLine },
+    ...{ schema: structure?.schema, row: hasNoWords ? row : undefined },
   };
 }
 

@@ -34,7 +34,7 @@ import { manifestOf, readSeals } from "../seal/seals.ts";
 import { letterLines, lettersPath, linesPath, mergedLines } from "../seal/task-files.ts";
 import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
 import { knownCutRows } from "./cut-rows.ts";
-import { type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
+import { type MergedTask, type MergeSource, mergeTask } from "./merge-task.ts";
 import { type RemadeResults, remakeResults } from "./remake-results.ts";
 
 /** The retry's part in one task of the run. */
@@ -126,7 +126,6 @@ async function mergeIntoParts(
   const paths = retryPaths(plan.generation, worker);
   const table = new TaskTable(storage, run);
   const merge: Merge = { tasks: {}, merged: null };
-  const holds = resultsHoldFailed(run.job);
   try {
     for (const [of, changed] of retried) {
       const entry = base.tasks[of];
@@ -134,14 +133,10 @@ async function mergeIntoParts(
         merge.tasks[of] = addedTask(changed.commit);
         continue;
       }
-      const { lineCounts } = entry;
-      const deadLetters = await lettersOf(storage, entry);
       const results = readLines(storage, (await linesPath(storage, entry))!);
       const sink = await HashedFile.open(storage, paths.part(of));
-      const task = await table.task(of);
-      const standing = { task, results, deadLetters, lineCounts };
-      const source = { ...standing, retried: changed, resultsHoldFailed: holds };
-      const merged = await mergeTask(storage, source, sink, besideOf(paths, of));
+      const source = { task: await table.task(of), results, retried: changed };
+      const merged = await mergeEntry(storage, { run, entry, paths }, source, sink);
       await results.return(undefined);
       merge.tasks[of] = { ...merged, part: await sink.close() };
     }
@@ -151,10 +146,20 @@ async function mergeIntoParts(
   return merge;
 }
 
-/** The dead letters of a task, where no other process changes them. */
-async function lettersOf(storage: Storage, entry: ManifestTask): Promise<FileRecord | null> {
+/** Merges the retry into a task that had results before it. */
+async function mergeEntry(
+  storage: Storage,
+  { run, entry, paths }: { run: Plan; entry: ManifestTask; paths: ReturnType<typeof retryPaths> },
+  source: Pick<MergeSource, "task" | "results" | "retried">,
+  sink: HashedFile,
+): Promise<MergedTask> {
+  const { task, lineCounts } = entry;
+  // Where no other process changes them.
   const path = await lettersPath(storage, entry);
-  return path === undefined ? null : { ...entry.deadLetters!, path };
+  const deadLetters = path === undefined ? null : { ...entry.deadLetters!, path };
+  const standing = { deadLetters, lineCounts, resultsHoldFailed: resultsHoldFailed(run.job) };
+  const beside = { deadLetters: paths.deadLetters(task), lineCounts: paths.lineCounts(task) };
+  return await mergeTask(storage, { ...source, ...standing }, sink, beside);
 }
 
 /** A task that the retry added: it had no results before. */
@@ -174,7 +179,6 @@ async function mergeIntoFile(
   const results = mergedLines(storage, outside, base);
   const sink = await HashedFile.open(storage, paths.merged);
   const merge: Merge = { tasks: {}, merged: null };
-  const holds = resultsHoldFailed(run.job);
   try {
     for await (const task of eachTask(storage, run)) {
       const changed = retried.get(task.task);
@@ -191,21 +195,14 @@ async function mergeIntoFile(
         await copyLines(results, sink, entry.results);
         continue;
       }
-      const { lineCounts } = entry;
-      const deadLetters = await lettersOf(storage, entry);
-      const standing = { task, results, deadLetters, lineCounts };
-      const source = { ...standing, retried: changed, resultsHoldFailed: holds };
-      const merged = await mergeTask(storage, source, sink, besideOf(paths, task.task));
+      const source = { task, results, retried: changed };
+      const merged = await mergeEntry(storage, { run, entry, paths }, source, sink);
       merge.tasks[task.task] = { ...merged, part: null };
     }
   } finally {
     await results.return(undefined);
   }
   return { ...merge, merged: await sink.close() };
-}
-
-function besideOf(paths: ReturnType<typeof retryPaths>, task: number): MergePaths {
-  return { deadLetters: paths.deadLetters(task), lineCounts: paths.lineCounts(task) };
 }
 
 async function copyLines(

@@ -1,5 +1,4 @@
-import type { BatchState } from "../../engines/batch-records.ts";
-import type { Engine, StageState } from "../../engines/engine.ts";
+import type { Engine } from "../../engines/engine.ts";
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { noUsage } from "../../foundation/inference.ts";
@@ -77,7 +76,6 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     const { context, engine, redact, promptSet, traces } = options;
-    const arrange = arrangementOf(options);
     this.#tasks = new TaskTable(context.storage, context.plan);
     this.#executor = new Executor({
       ...{ engine, redact, promptSet, traces },
@@ -85,7 +83,7 @@ export class Worker {
       random: context.random,
       maxTries: context.plan.job.retries.maxAttempts,
       failOnRowError: context.plan.job.onRowError === "fail",
-      ...(arrange && { arrange }),
+      arrange: arrangementOf(options),
       onComplete: (attempt, closed) => this.#finish(attempt, closed),
       onFailure: (attempt, error) => this.#failAttempt(attempt, error),
       // The coordinator sends the next task when few rows wait, so it is told at once.
@@ -267,9 +265,9 @@ export class Worker {
       task,
       outcome,
       ...countsOf(open.attempt),
-      ...(open.error ? { error: open.error.toJSON() } : {}),
+      error: open.error?.toJSON(),
       ...this.#changedChoices(),
-      ...this.#stages(),
+      stages: this.#options.engine.stages,
     });
   }
 
@@ -302,8 +300,9 @@ export class Worker {
       const waiting = this.#executor.waitingOf(attempt);
       const inFlight = this.#executor.inFlightOf(attempt);
       const counts = { waiting, inFlight, ...countsOf(attempt) };
-      const engine = { ...this.#stages(), ...batchesOf(task, this.#options.engine) };
-      const facts = { ...counts, ...this.#changedWants(), ...engine };
+      const { stages, batches } = this.#options.engine;
+      const ofTask = batches?.filter((batch) => batch.task === task);
+      const facts = { ...counts, ...this.#changedWants(), stages, batches: ofTask };
       const text = JSON.stringify(facts);
       if (text === open.told) continue;
       open.told = text;
@@ -336,11 +335,6 @@ export class Worker {
     return { choices };
   }
 
-  #stages(): { stages?: readonly StageState[] } {
-    const { stages } = this.#options.engine;
-    return stages ? { stages } : {};
-  }
-
   #send(message: FromWorker): void {
     this.#options.channel.send(message);
   }
@@ -358,10 +352,6 @@ function arrangementOf({ context, promptSet, prompts }: WorkerOptions): RowArran
     const rows = prompts?.arrange(batches, attempt) ?? batches;
     return isOrdered ? inPrefixOrder(rows, promptSet) : rows;
   };
-}
-
-function batchesOf(task: number, { batches }: Engine): { batches?: readonly BatchState[] } {
-  return batches ? { batches: batches.filter((batch) => batch.task === task) } : {};
 }
 
 function countsOf(attempt: TaskAttempt | undefined) {
