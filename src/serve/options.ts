@@ -2,10 +2,9 @@ import { z } from "zod";
 import { modelOptions } from "../engines/model-options.ts";
 import { atLeastOne, oneLine } from "../foundation/setting.ts";
 import { backendProblems } from "../run/job/backend-problems.ts";
+import { rayOptions, workersOptions } from "../run/job/backend-schemas.ts";
 import { generationOptions } from "../run/job/generation-schema.ts";
-import { rayOptions } from "../run/job/ray-schema.ts";
 import { modelFromName } from "../run/job/value-text.ts";
-import { workersOptions } from "../run/job/workers-schema.ts";
 import { mostWorkers, workerOptions } from "./torchserve/archive-options.ts";
 
 const milliseconds = z.int().min(0).max(86_400_000);
