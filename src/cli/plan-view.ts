@@ -12,7 +12,6 @@ const maxShownCharacters = 2000;
 /** Requests of one row to show. */
 const maxShownRequests = 5;
 
-/** A preview as lines for people. */
 export function previewLines(preview: RunPreview): string[] {
   const { input, tasks, rows, requests, sampledRows } = preview;
   const size = `${counted(input.files, "file")}, ${sized(input.bytes)}`;

@@ -18,7 +18,6 @@ import { withStoreFlags } from "./store-flags.ts";
 export interface RunTarget {
   location: RunLocation;
   dependencies: RunDependencies;
-  /** Rooted at the run directory. */
   storage: Storage;
   /** Rooted at the run directory's parent. */
   outside: Storage;

@@ -65,7 +65,6 @@ export interface DatasetRun extends RunResult {
   resumed: number;
 }
 
-/** Runs a dataset. */
 export async function runDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
@@ -235,7 +234,6 @@ export async function countRows(pipeline: Pipeline, options: ReadDatasetOptions)
   return count;
 }
 
-/** Rows from which columns are inferred. */
 const schemaRows = 20;
 
 /** A column of a dataset's rows. */

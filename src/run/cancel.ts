@@ -8,7 +8,6 @@ import type { RunLocation } from "./directory/locate.ts";
 import { runStorage } from "./directory/run-storage.ts";
 import { readPlan } from "./plan/plan.ts";
 
-/** The outcome of a request to cancel. */
 export type CancelEnd =
   /** No process was at work; no request was made. */
   | "idle"

@@ -14,11 +14,9 @@ export interface Submission {
   shares: string;
   /** 1, or the number of a retry. */
   generation: number;
-  /** Id of the coordinator that submitted it. */
   coordinator: string;
   /** ISO 8601. */
   submittedAt: string;
-  /** What was sent. */
   sent: string;
 }
 

@@ -26,7 +26,6 @@ const model = z
   .transform((given) => (typeof given === "string" ? modelFromName(given) : given))
   .pipe(modelOptions);
 
-/** A model and how it is served. */
 const servedModel = z.strictObject({
   model,
   /** How answers are sampled where a request does not say. */

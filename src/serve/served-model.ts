@@ -42,7 +42,6 @@ import { Suspects } from "./suspects.ts";
 import type { Caller } from "./tokens.ts";
 import type { Workers } from "./workers.ts";
 
-/** One call of a client. */
 export interface Call {
   caller: Caller;
   /** Aborted when the client has left, or when the time of the call is over. */

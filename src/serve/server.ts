@@ -120,7 +120,6 @@ function assertJoins({ batches: { backend, ray } }: ServeOptions, context: Serve
   });
 }
 
-/** A certificate and its key, in PEM. */
 interface Tls {
   certificate: string;
   key: string;

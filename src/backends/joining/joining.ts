@@ -293,7 +293,6 @@ export function sharesOf(
   return { takers, shares };
 }
 
-/** The shares that have one of these tasks. */
 function busyShares(open: readonly number[], tasks: number, takers: number): number[] {
   const busy = new Set<number>();
   let share = 0;

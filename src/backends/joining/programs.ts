@@ -10,7 +10,6 @@ import type { Rendered } from "./scheduler.ts";
 const callTimeoutMs = 60_000;
 /** Longest answer of a scheduler: some 10,000 workers in JSON. */
 const maxAnswerBytes = 256 * 2 ** 20;
-/** Lines of a refusal that are shown. */
 const shownLines = 3;
 
 /** The programs of a scheduler's client. */

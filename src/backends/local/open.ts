@@ -99,7 +99,6 @@ function pool(
   };
 }
 
-/** What is needed to start workers. */
 type WorkersContext = Omit<BackendContext, "engineContext">;
 
 /** Starts worker processes on this machine, each with its own GPUs if its engine uses any. */

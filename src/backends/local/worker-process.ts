@@ -8,7 +8,6 @@ import { filled } from "../../run/job/worker-variables.ts";
 import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 
 export interface WorkerProcessOptions {
-  /** The Node that runs the worker. */
   executable: string;
   /** Arguments up to and including those of `sluice worker RUN --stdio`. */
   arguments: readonly string[];

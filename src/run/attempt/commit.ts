@@ -27,7 +27,6 @@ export interface PreparedCounts {
   misses: number;
 }
 
-/** The work of an attempt in counts. */
 export interface AttemptCounts {
   rows: RowCounts;
   /** Requests of the rows, and those with an answer. */

@@ -10,7 +10,6 @@ import type {
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 
-/** The journal's record of one request. */
 export interface RequestRecord {
   promptTokens: number;
   cachedTokens?: number;
@@ -110,7 +109,6 @@ export function othersOf(others: readonly Indexed[]): { others?: string } {
 
 type Indexed = Pick<InputRow, "index">;
 
-/** The record of one answered request. */
 export function requestRecord(response: InferenceResponse, attempts: number): RequestRecord {
   const { usage, answers, seconds } = response;
   const record: RequestRecord = {

@@ -18,7 +18,6 @@ export interface JournalPlace {
   bytes: number;
 }
 
-/** Events of a journal, for its attempt. */
 export interface JournalListener {
   /** Called once, when a write failed: the attempt is over then. */
   onFailure(error: unknown): void;

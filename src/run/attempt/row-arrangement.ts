@@ -15,5 +15,4 @@ export type RowArrangement = (
   attempt: ArrangedAttempt,
 ) => AsyncIterable<InputRow[]>;
 
-/** Input order. */
 export const inInputOrder: RowArrangement = (batches) => batches;

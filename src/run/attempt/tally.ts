@@ -33,7 +33,6 @@ export class AttemptTally {
     countInvalid(this.counts, usage);
   }
 
-  /** A row that was answered, with its number of results. */
   answered(requests: readonly RequestRecord[], results: number): void {
     this.counts.rows.answered++;
     this.counts.rows.results += results;

@@ -35,7 +35,6 @@ const templateKeys: readonly string[] = [
   "default_system_message",
 ];
 
-/** A config of Axolotl as a job file. */
 export interface TranslatedConfig {
   file: JobFile;
   /** Notices for the user: keys that are accepted without effect. */

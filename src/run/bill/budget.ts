@@ -125,7 +125,6 @@ export class BudgetWatch {
 /** The longest time of a timer. */
 const maxTimerMs = 2 ** 31 - 1;
 
-/** A run that may have a budget. */
 interface BudgetedRun {
   context: Pick<RunContext, "storage" | "plan" | "clock">;
   /** The job as it runs now. */

@@ -55,7 +55,6 @@ export interface Spending {
   minutes: number;
 }
 
-/** Answers that were paid for, and their tokens. */
 export interface PaidAnswers extends Usage {
   /** How many. */
   answers: number;

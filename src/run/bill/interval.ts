@@ -59,7 +59,6 @@ export function intervalOf(units: readonly SampleUnit[], total: number): Interva
   return { estimated, low: Math.max(seen, estimated - half), high: estimated + half };
 }
 
-/** The interval of a known value. */
 export function exactly(value: number): Interval {
   return { estimated: value, low: value, high: value };
 }

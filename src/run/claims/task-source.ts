@@ -8,7 +8,6 @@ import { assertStands } from "../directory/run-storage.ts";
 import { committedTasks } from "../seal/commits.ts";
 import type { Claims, StandingClaim } from "./claims.ts";
 
-/** Most tasks of one claim. */
 const maxClaimedTasks = 256;
 /** A claim covers tasks for this many times its own cost, so that it costs 1 % of the time … */
 const workPerClaim = 100;

@@ -16,7 +16,6 @@ export interface BackendRun {
   job: JobSpec;
   /** Tasks without a commit, in order. */
   tasks: readonly number[];
-  /** Planned rows of a task. */
   rowsOf(task: number): number;
   workers: number;
   /** Failed rows at which the run stops; undefined = never. */
@@ -34,7 +33,6 @@ export interface WorkersChoice {
   workers: number;
   /** Notes for people about that number. */
   notices: string[];
-  /** Cores of each worker, if known. */
   cores?: number;
   /** Free memory for each worker, if known. */
   freeMemoryBytes?: number;

@@ -39,7 +39,6 @@ export interface DispatchOptions {
    * errors stop the workers. Default: there are none.
    */
   takeMore?(): Promise<readonly number[]>;
-  /** Planned rows of a task. */
   rowsOf(task: number): number;
   /** Most workers. */
   workers: number;
@@ -69,7 +68,6 @@ export interface DispatchOptions {
   signal: AbortSignal;
 }
 
-/** How a dispatch ended. */
 export interface DispatchEnd {
   committed: number;
   /** Why not all tasks are committed. */
@@ -100,7 +98,6 @@ export class Dispatcher {
   /** Whether there may be further tasks, and whether they are being found. */
   #more: "none" | "perhaps" | "sought";
   #committed = 0;
-  /** Failed starts in a row. */
   #failedStarts = 0;
   /** Deaths in a row without a committed task between them. */
   #deaths = 0;

@@ -70,7 +70,6 @@ export class Executor {
     return this.#inFlight;
   }
 
-  /** Requests of the attempt in flight. */
   inFlightOf(attempt: TaskAttempt): number {
     return this.#open.get(attempt)?.inFlight ?? 0;
   }

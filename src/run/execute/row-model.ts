@@ -103,7 +103,6 @@ function stageJob(job: JobSpec, stage: JsonObject): JobSpec {
   );
 }
 
-/** An engine with the prompts of a stage. */
 class AskedModel implements RowModel {
   readonly #engine: Engine;
   readonly #promptSet: PromptSet;

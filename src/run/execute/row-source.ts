@@ -10,7 +10,6 @@ export const maxReadAheadBytes = 32 * 1024 * 1024;
 /** An attempt in work: its open rows, read ahead of the engine within limits, and its requests. */
 export class RowSource implements UpcomingRows {
   readonly attempt: TaskAttempt;
-  /** Aborts the attempt's requests in flight. */
   readonly abort = new AbortController();
   /** Requests in flight. */
   inFlight = 0;

@@ -132,7 +132,6 @@ export class RowWork {
     this.#outstanding++;
   }
 
-  /** Counts a try of a request; returns the count. */
   countTry(at: number): number {
     return ++this.#tries[at]!;
   }

@@ -14,7 +14,6 @@ export interface CommandLine {
   env?: Record<string, string>;
 }
 
-/** A command, and where it was read. */
 export interface ReadCommand {
   command: CommandLine;
   place?: Place;

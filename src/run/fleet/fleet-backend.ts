@@ -8,7 +8,6 @@ type Asked = Pick<FleetSpec, "image" | "registrySecret" | "env">;
 
 /** A backend that starts workers in the fleet's image. */
 interface Bringer {
-  /** Its settings in a job. */
   key: "kubernetes" | "codeEngine" | "sky";
   /** The settings for an image, over which those of the job file go. */
   settings(fleet: Asked & { image: string }, own: JsonObject): JsonObject;

@@ -31,7 +31,6 @@ export interface FleetStatus {
   runs: RunStatus[];
 }
 
-/** A task of a fleet at one moment. */
 export interface FleetTask {
   index: string;
   id: string;
@@ -56,7 +55,6 @@ export interface FleetWorker {
   pid: number;
   device: string;
   scheduler: string | null;
-  /** Its run. */
   run: string;
 }
 

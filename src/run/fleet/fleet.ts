@@ -80,7 +80,6 @@ export interface Fleet {
   batches: FleetBatch[];
 }
 
-/** A request for a new fleet. */
 export interface FleetRequest {
   /** Folder or prefix of fleets. */
   root: string;
@@ -95,7 +94,6 @@ export interface FleetRequest {
   plan(job: JobSpec): Promise<void>;
 }
 
-/** The run directory of a batch. */
 export function runOfBatch({ location }: Pick<Fleet, "location">, { number }: FleetBatch): string {
   return `${location}/runs/${numbered(number)}`;
 }

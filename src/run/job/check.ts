@@ -44,7 +44,6 @@ function findSecrets(draft: JobDraft): Problem[] {
   ];
 }
 
-/** The same for keys of one server. */
 function secretsOf(server: JsonObject, at: readonly string[], draft: JobDraft): Problem[] {
   const hint = "set a variable, and name it in model.apiKeyEnv: apiKeyEnv: OPENAI_API_KEY";
   const found = (key: string, message: string): Problem => {

@@ -36,7 +36,6 @@ interface FoundKey extends Omit<JobKey, "description"> {
   meanings: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Every key of the job. */
 export function jobKeys(): readonly JobKey[] {
   keys ??= keysOf(schemaTree());
   return keys;

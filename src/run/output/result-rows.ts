@@ -6,7 +6,6 @@ import { failedRowsOf } from "../retry/cut-rows.ts";
 import { plannedIndexes, readLineCounts } from "../retry/merge-task.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 
-/** The results of one row. */
 export interface ResultRow {
   index: number;
   /** Its place in the input. */

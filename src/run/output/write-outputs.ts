@@ -132,7 +132,6 @@ async function writeEachInput(entries: readonly ManifestTask[], writing: Writing
   }
 }
 
-/** A file for each row with a result. */
 async function writeByRow(rows: AsyncGenerator<ResultRow>, writing: Writing): Promise<void> {
   const { storage, first } = writing;
   const outputs = new Map<string, OutputFile>();

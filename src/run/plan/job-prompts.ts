@@ -144,7 +144,6 @@ function assertAnswerable({ model }: JobSpec, apis: readonly (string | undefined
   });
 }
 
-/** Refuses images in prompts for an engine that cannot see. */
 function assertImagesSeen({ model, prompt, prompts = {} }: JobSpec): void {
   const isShown = [prompt, ...Object.values(prompts)].some((asked) => asked?.image !== undefined);
   if (!isShown || describeEngine(model).seesImages) return;

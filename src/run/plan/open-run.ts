@@ -242,7 +242,6 @@ async function assertNoFile(outside: Storage, location: RunLocation, name: strin
   throw new SluiceError("OUTPUT_OCCUPIED", "the file exists", { file });
 }
 
-/** The place of a new run. */
 interface Place {
   location: RunLocation;
   storage: RunStorage;

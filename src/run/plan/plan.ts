@@ -23,7 +23,6 @@ export interface Task {
   task: number;
   /** Stable index of its first row. */
   firstRow: number;
-  /** Rows in its slices. */
   rows: number;
   slices: Slice[];
   /** Only these rows of the range, as an index set: a sample, or a retry's rows. */
@@ -53,7 +52,6 @@ export function plannedRows({ rows, onlyRows = rows }: Pick<Task, "rows" | "only
   return onlyRows;
 }
 
-/** The record of a file with this content. */
 export function fileRecord(path: string, content: Uint8Array): FileRecord {
   return { path, sha256: sha256Hex(content), bytes: content.length };
 }
@@ -133,7 +131,6 @@ export interface InputSummary {
   files: number;
   bytes: number;
   rows: number;
-  /** Planned rows of a task. */
   rowsPerTask: number;
   /** The first tasks of a given number may have one row, or batch, more. */
   longerTasks?: LongerTasks;

@@ -154,7 +154,6 @@ export class PreparedPrompts {
     yield group;
   }
 
-  /** Null if a row has no request. */
   #render({ value, index, dataset, raw, error }: InputRow): RowRequest[] | null {
     if (error || !value) return null;
     try {
@@ -249,7 +248,6 @@ function rowsKey(slice: Slice, { input }: JobSpec): Json[] {
   return named.length === 0 ? key : [...key, Object.fromEntries(named) as JsonObject];
 }
 
-/** The file for the prompts of a task. */
 function preparedPath({ slices, only }: Task, job: JobSpec, tokenizer: string | undefined): string {
   const { dataset, prompt, prompts, schema, truncateFeatures, sequenceLen, model } = job;
   const entries = dataset?.map(({ path: _, data_files: __, ...entry }) => entry);

@@ -63,7 +63,6 @@ export interface EstimateFacts {
   sampled: readonly RenderedRow[];
 }
 
-/** The measured cost of one row. */
 export interface RowCost {
   task: number;
   usage: Usage;

@@ -89,7 +89,6 @@ export interface PreviewWarning {
   field: string | null;
   /** Rows of the sample with the fault. */
   rows: number;
-  /** Message and place of the first of them. */
   message: string;
   first: { file: string; line: number };
 }

@@ -17,7 +17,6 @@ export interface MergeSource {
   deadLetters: FileRecord | null;
   /** Lines of rows in `results`, for rows with more or fewer than one. */
   lineCounts?: FileRecord | undefined;
-  /** The retry's task and commit. */
   retried: { task: Task; commit: Commit };
   /** Results have lines of failed rows too, beside their dead letters. */
   resultsHoldFailed: boolean;

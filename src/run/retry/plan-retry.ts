@@ -40,7 +40,6 @@ export interface RetryPlan {
   base: Manifest;
 }
 
-/** The rows that a retry processes. */
 export interface RowsOfRetry {
   /** `appended`: only rows that were appended to the run's input since. */
   where: RetryWhere | "appended";

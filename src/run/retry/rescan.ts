@@ -25,7 +25,6 @@ export interface Rescan {
 
 interface Rescanning {
   job: JobSpec;
-  /** The input as it was planned. */
   planned: Pick<InputSummary, "rowsPerTask">;
   openFile: OpenFile;
 }
@@ -235,7 +234,6 @@ export function changedInput(
   return new SluiceError("INPUT_CHANGED", detail, { file: shownPath(file), ...place });
 }
 
-/** Hashes of the present rows of a task. */
 export async function rowHashesOf(
   { slices, firstRow }: Task,
   { job, openFile }: Pick<Rescanning, "job" | "openFile">,

@@ -41,7 +41,6 @@ export async function assertAllCommitted(storage: Storage): Promise<void> {
   );
 }
 
-/** A commit with its stored bytes. */
 export interface StoredCommit {
   commit: Commit;
   bytes: Uint8Array;

@@ -16,7 +16,6 @@ export interface TaskTrace {
   error?: ErrorRecord;
 }
 
-/** One writer's events of a run. */
 export interface WriterTrace {
   /** Time of its last event, by its own clock; ISO 8601. */
   time: string;

@@ -4,7 +4,6 @@ import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
 import type { Budget, Spending } from "../bill/costs.ts";
 import type { BatchSum, RunEvent, RunProgress } from "./events.ts";
 
-/** State of one open task. */
 interface OpenTask {
   worker: string;
   rows: number;

@@ -27,7 +27,6 @@ export interface ResultsOptions {
   onWait?(task: number): void;
 }
 
-/** The end of the results. */
 export interface ResultsEnd {
   /** The first task without a commit; undefined if all were read. */
   gap: number | undefined;

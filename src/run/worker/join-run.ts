@@ -252,7 +252,6 @@ function assertCreatesOnce({ createsOnce }: Storage): void {
 }
 
 interface OwnTasks {
-  /** Tasks without a commit. */
   tasks: number[];
   /** All tasks of the run with a commit. */
   committed: ReadonlySet<number>;

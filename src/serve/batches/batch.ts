@@ -120,7 +120,6 @@ export class Batch {
     return this.#stop.signal;
   }
 
-  /** Changes the batch and stores it. */
   async change(changes: Partial<BatchObject>): Promise<void> {
     Object.assign(this.record.batch, changes);
     await this.save();

@@ -24,7 +24,6 @@ export interface FormLimits extends Pick<ServeLimits, "maxFileBytes" | "requestA
   clock: Clock;
 }
 
-/** Options of a route that reads forms. */
 export const formRoute = { config: { readsForms: true } };
 
 /** Lets the routes of a scope read forms with one file. */

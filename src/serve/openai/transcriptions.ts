@@ -114,7 +114,6 @@ function askedBy({ filename, fields, lists }: Form, translate: boolean): AskedTr
   };
 }
 
-/** The times that a format needs. */
 function timesOf(
   format: Format,
   asked: readonly string[],

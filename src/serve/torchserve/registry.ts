@@ -95,7 +95,6 @@ export class Registry {
     return [...this.#named(name).byVersion.values()];
   }
 
-  /** All versions of all models. */
   all(): Registration[] {
     return [...this.#byName.values()].flatMap(({ byVersion }) => [...byVersion.values()]);
   }
@@ -152,7 +151,6 @@ export class Registry {
     await retired.finally(() => this.#unloading.delete(retired));
   }
 
-  /** Unloads all models. */
   async close(): Promise<void> {
     const served = new Set(this.all().map((each) => each.served));
     await Promise.allSettled([...this.#unloading, ...[...served].map((each) => each.close())]);

@@ -59,7 +59,6 @@ export const refusals = Object.freeze({
 /** JSON as the wire has it: indented by two, with a line break at the end. */
 export const jsonBody = (value: Json): string => `${JSON.stringify(value, null, 2)}\n`;
 
-/** A reply whose body is JSON. */
 export function jsonReply(value: Json, status = 200): TorchReply {
   const reason = reasons[status] ?? "";
   return { status, reason, contentType: "application/json", body: jsonBody(value) };

@@ -21,7 +21,6 @@ export interface TargetFlags {
   json?: boolean;
 }
 
-/** Declares the place of fleets. */
 export function withPlace(command: Command): Command {
   return command.option(
     "--fleets <place>",
@@ -38,7 +37,6 @@ export function withTarget(command: Command): Command {
     .option("--fleet-name <name>", "the same");
 }
 
-/** The place of fleets, absolute. */
 export function rootOf({ fleets }: TargetFlags, io: CliIo): string {
   const named = fleets ?? (io.environment.SLUICE_FLEETS || defaultRoot);
   return absoluteLocation(io.workingDirectory, named);
