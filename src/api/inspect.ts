@@ -89,7 +89,7 @@ export async function* resultLines(
   { failed = false, follow = false, signal }: ResultsOptions = {},
 ): AsyncGenerator<string> {
   const { clock, storage, outside } = open(output, dependencies);
-  const options = { failed, follow, clock, keepsSpecials: true, ...(signal && { signal }) };
+  const options = { failed, follow, clock, keepsSpecials: true, signal };
   yield* linesOfChunks(resultChunks(storage, outside, options));
 }
 

@@ -212,11 +212,8 @@ export async function* rowsOfDataset(
   try {
     const segment = await workshop.lastSegment(pipeline);
     const job = { ...options.job, ...jobOfSegment(segment, written(options.resources)) };
-    const reading: StreamOptions = {
-      ...options,
-      ...(most !== undefined && { ahead: () => most - given }),
-      ...(onEnd && { onEnd }),
-    };
+    const ahead = most === undefined ? undefined : () => most - given;
+    const reading: StreamOptions = { ...options, ahead, onEnd };
     for await (const { value } of streamJob(job, reading, segment.functions)) {
       given++;
       yield value;
@@ -226,12 +223,6 @@ export async function* rowsOfDataset(
   } finally {
     await workshop.close();
   }
-}
-
-export async function countRows(pipeline: Pipeline, options: ReadDatasetOptions): Promise<number> {
-  let count = 0;
-  for await (const _ of rowsOfDataset(pipeline, options)) count++;
-  return count;
 }
 
 const schemaRows = 20;
@@ -282,18 +273,6 @@ function columnsBehind(step: Step, columns: Column[]): Column[] | undefined {
   return columns.map((column) => ({ ...column, name: names[column.name] ?? column.name }));
 }
 
-export async function statsOfDataset(
-  pipeline: Pipeline,
-  options: ReadDatasetOptions,
-): Promise<readonly StageState[]> {
-  let found: readonly StageState[] = [];
-  const rows = rowsOfDataset(pipeline, options, undefined, (stages) => {
-    found = stages;
-  });
-  for await (const _ of rows);
-  return found;
-}
-
 function jobWith(
   segment: Segment,
   { output, job, resources }: Pick<RunDatasetOptions, "output" | "job" | "resources">,
@@ -307,10 +286,7 @@ function jobWith(
 function outputPath({ output, workingDirectory }: RunDatasetOptions): string {
   const path = typeof output === "string" ? output : (output.path ?? "out");
   if (path.includes("://")) return path;
-  return resolve(
-    surroundingsOf({ ...(workingDirectory && { workingDirectory }) }).workingDirectory,
-    path,
-  );
+  return resolve(surroundingsOf({ workingDirectory }).workingDirectory, path);
 }
 
 function interim({ resources, job, ...options }: ReadDatasetOptions | RunDatasetOptions) {

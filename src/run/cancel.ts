@@ -43,7 +43,7 @@ export async function cancelRun(
 ): Promise<CancelEnd> {
   const storage = runStorage(openStorage(directory));
   await readPlan(storage);
-  const look = () => lookAtLives(storage, { clock, processes, ...(signal && { signal }) });
+  const look = () => lookAtLives(storage, { clock, processes, signal });
   const lives = await look();
   if (!isAtWork(lives)) return "idle";
   await requestCancel(storage, sortableId(clock, random), graceMs);
@@ -66,7 +66,7 @@ export async function workersLeft(
   const storage = runStorage(openStorage(directory));
   const start = clock.monotonic();
   while (clock.monotonic() - start < limits.maxLeaveMs) {
-    const { workers } = await lookAtLives(storage, { clock, processes, ...(signal && { signal }) });
+    const { workers } = await lookAtLives(storage, { clock, processes, signal });
     if (!workers.some(({ lives }) => lives)) return;
     await sleep(clock, lookIntervalMs, signal);
   }

@@ -1,6 +1,12 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { jsonAnswer, type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
+import {
+  type ClientOptions,
+  jsonAnswer,
+  type ProgramOptions,
+  runProgram,
+  withSentFile,
+} from "../joining/programs.ts";
 import type { Rendered, SchedulerClient, ShareState, SubmittedRun } from "../joining/scheduler.ts";
 import { fleetNameOf } from "./render.ts";
 import { type ListedFleet, type ListedTask, stateOf } from "./states.ts";
@@ -10,16 +16,12 @@ const createTimeoutMs = 300_000;
 /** Fleets whose tasks are listed at once. */
 const fleetsAtOnce = 4;
 
-export interface CodeEngineClientOptions extends Pick<ProgramOptions, "environment"> {
-  clock: Clock;
-}
-
 /** Serverless fleets by IBM's own program, `ibmcloud` with its plug-in `code-engine`. */
 export class CodeEngineClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
 
-  constructor({ environment, clock }: CodeEngineClientOptions) {
+  constructor({ environment, clock }: ClientOptions) {
     this.#clock = clock;
     const hint = "install ibmcloud, and: ibmcloud plugin install code-engine";
     this.#programs = { environment, hint };

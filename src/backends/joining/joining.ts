@@ -28,13 +28,18 @@ export interface JoiningOptions extends Pick<OpenBackend, "check" | "prepare"> {
   program: readonly string[];
 }
 
+/** Each worker has Sluice, and checks and prepares its own machine before its first row. */
+export const ownMachines: JoiningOptions = {
+  ...{ program: ["sluice"], check: async () => {}, prepare: async () => {} },
+};
+
 /**
  * The backend of a scheduler that starts identical processes. They share the tasks among themselves
  * through the run directory, which this process follows.
  */
 export function joiningBackend(
   scheduler: Scheduler,
-  { program, check, prepare }: JoiningOptions,
+  { program, check, prepare }: JoiningOptions = ownMachines,
 ): OpenBackend {
   return {
     name: scheduler.name,

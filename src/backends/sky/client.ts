@@ -1,6 +1,7 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { wholeLog, writeLogs } from "../joining/logs.ts";
 import {
+  type ClientOptions,
   callProgram,
   jsonAnswer,
   type ProgramOptions,
@@ -25,16 +26,12 @@ const callTimeoutMs = 180_000;
 /** Each reading of a log is a call that takes seconds. */
 const followIntervalMs = 15_000;
 
-export interface SkyClientOptions extends Pick<ProgramOptions, "environment"> {
-  clock: Clock;
-}
-
 /** Managed jobs by SkyPilot's own program, `sky`. */
 export class SkyClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
 
-  constructor({ environment, clock }: SkyClientOptions) {
+  constructor({ environment, clock }: ClientOptions) {
     this.#clock = clock;
     const hint = "pip install skypilot, and see that sky check works here";
     this.#programs = { environment, hint, timeoutMs: callTimeoutMs };

@@ -2,7 +2,6 @@ import type { Command } from "commander";
 import { backendContext } from "../../api/backend-context.ts";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { engineSteps, openBackends } from "../../backends/registry.ts";
-import type { Engine } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Advice, AdviceFacts } from "../../run/advise/advise.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
@@ -190,10 +189,12 @@ async function preview(
       onEvent: progress.onEvent,
       ...(signal && {
         measure: {
-          ...(rows !== undefined && { rows }),
+          rows,
           openEngine(spec) {
             listen();
-            return measuredEngine(spec, options.install, io, progress, signal);
+            const { logger, onStep } = progress;
+            const preparation = { install: options.install, logger, signal, onStep };
+            return engineSteps(backendContext(io, logger)).open(spec, preparation);
           },
           signal,
         },
@@ -247,22 +248,6 @@ async function fasterLine(
   }
   const { switchLine } = await import("../engine-speed-view.ts");
   return switchLine(measurement, job.model.engine, name);
-}
-
-/** Fetches what the engine needs, as a run would, and opens it in this process. */
-async function measuredEngine(
-  job: JobSpec,
-  install: boolean,
-  io: CliIo,
-  progress: Progress,
-  signal: AbortSignal,
-): Promise<Engine> {
-  const { openEngine } = await import("../../engines/registry.ts");
-  const { logger, onStep } = progress;
-  const steps = engineSteps(backendContext(io, logger));
-  const preparation = { install, logger, signal, onStep };
-  await steps.prepare(job, preparation);
-  return openEngine(job.model, await steps.contextOf(job, preparation));
 }
 
 async function freeze(

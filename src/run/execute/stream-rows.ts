@@ -61,7 +61,7 @@ export async function* inputRows(
   const cut = {
     ...reading,
     rowsPerTask: limits.maxReadAheadRows,
-    ...(limit !== undefined && { limit }),
+    limit,
     openFile,
   };
   const chosen =

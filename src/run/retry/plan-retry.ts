@@ -169,8 +169,7 @@ export async function planRetry(
     software: dependencies.software,
     createdAt: new Date(clock.now()).toISOString(),
     job: storedJob(job),
-    where,
-    ...(request.reread && { reread: request.reread }),
+    ...{ where, reread: request.reread },
     // With the previous seed, a local engine would fail with the same answer again.
     seed: job.generation.seed ?? randomInteger(random, 2 ** 31),
     tasks: stored(tasks),
