@@ -18,9 +18,9 @@ import {
   schemaOfDataset,
 } from "./execution.ts";
 import type { Pipe } from "./generate.ts";
-import type { ModuleReference } from "./module-reference.ts";
 import { printRows } from "./print-rows.ts";
 import type { Pipeline, Source, Step } from "./step.ts";
+import type { ModuleReference } from "./step-code.ts";
 import { stepCodeOf } from "./step-code.ts";
 import type {
   Awaitable,

@@ -1,8 +1,8 @@
+import { fileURLToPath } from "node:url";
 import { SluiceError } from "../foundation/errors.ts";
 import { digestOf, sha256Hex } from "../foundation/hashing.ts";
 import { typedResult } from "../foundation/json-result.ts";
 import { toWire } from "../foundation/typed-json.ts";
-import { moduleOf } from "./module-reference.ts";
 import type { StepCode } from "./step.ts";
 import type { Closure } from "./types.ts";
 
@@ -60,4 +60,28 @@ function valueOfClosure(call: string, name: string, value: unknown): unknown {
     });
   });
   return ["value", toWire(typed)];
+}
+
+/**
+ * Code that any worker can load: the address of a module, or its path relative to the working
+ * directory. A name after `#` selects an export; default: the default export.
+ * `${import.meta.url}#Name` is an export of the module in which it is written.
+ */
+export type ModuleReference = URL | string;
+
+/** The module and export of a reference. @throws SluiceError `USAGE` for other schemes. */
+function moduleOf(reference: ModuleReference): StepCode {
+  const text = String(reference);
+  const mark = text.lastIndexOf("#");
+  const address = mark < 0 ? text : text.slice(0, mark);
+  const name = mark < 0 ? "" : text.slice(mark + 1);
+  return { module: pathOf(address), ...(name !== "" && { export: name }) };
+}
+
+function pathOf(address: string): string {
+  if (address.startsWith("file:")) return fileURLToPath(address);
+  if (!/^[a-z][a-z0-9+.-]+:/i.test(address)) return address;
+  throw new SluiceError("USAGE", `a stage cannot be loaded from ${address}`, {
+    hint: "name a module of this machine: new URL('./stage.ts', import.meta.url), or its path",
+  });
 }

@@ -26,7 +26,7 @@ import { type OpenedRun, type OpenRunOptions, openOrPlan } from "./plan/open-run
 import { eachTask, type Plan, plannedRows } from "./plan/plan.ts";
 import { deleteProviderFiles } from "./provider-batches/provider-side.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
-import { reuseNotices } from "./reuse/with-reuse.ts";
+import { reuseNotices } from "./reuse/reusing-engine.ts";
 import type { RunContext } from "./run-context.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import type { Manifest } from "./seal/manifest.ts";
@@ -35,8 +35,7 @@ import { sealRun } from "./seal/seal.ts";
 import { cutNotice } from "./status/cut-answers.ts";
 import { EventStream } from "./status/event-stream.ts";
 import type { RunEvent, RunSummary } from "./status/events.ts";
-import { openCounts } from "./status/stopped-counts.ts";
-import { requestsOfStopped } from "./status/stopped-requests.ts";
+import { openCounts, requestsOfStopped } from "./status/stopped-counts.ts";
 import {
   type CallFacts,
   duplicatesNotice,

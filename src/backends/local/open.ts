@@ -11,7 +11,7 @@ import type { BackendContext, OpenBackend } from "../context.ts";
 import type { DevicePool } from "./device-pool.ts";
 import { engineSteps } from "./engine-steps.ts";
 import type { LocalBackendOptions, Machine } from "./local.ts";
-import { WorkerStarter } from "./worker-starter.ts";
+import { WorkerStarter } from "./worker-process.ts";
 
 // A worker starts before anything is loaded that only a run needs: then both load at once, side by
 // side. So the rest is imported by the first call that needs it.

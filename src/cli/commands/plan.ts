@@ -209,7 +209,7 @@ async function preview(
   progress.close();
   const advice = options.wishes && (await adviceFor(job, found, options.wishes));
   if (options.json) return writeJson(io, { ...found, ...(advice && { advice }) });
-  const { adviceLines } = await import("../advice-view.ts");
+  const { adviceLines } = await import("../plan-view.ts");
   const faster = await fasterLine(job, io, progress);
   const lines = [
     ...previewLines(found),

@@ -14,7 +14,7 @@ export function register(command: Command, given: CliIo): void {
 }
 
 async function verify(run: string, options: { json?: boolean }, io: CliIo): Promise<void> {
-  const { verifyAndMend } = await import("../../run/seal/verify-and-mend.ts");
+  const { verifyAndMend } = await import("../../run/seal/verify.ts");
   const { storage, outside, dependencies } = await openTarget(run, io);
   const { openStorage } = dependencies;
   const verified = await verifyAndMend({ storage, outside, openStorage }, dependencies);

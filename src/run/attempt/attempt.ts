@@ -28,7 +28,6 @@ import {
 import { OutcomeTable } from "./outcomes.ts";
 import { type PartFiles, PartWriter } from "./part-writer.ts";
 import { type Replayed, type RowReplies, replayJournals } from "./replay.ts";
-import { inInputOrder, type RowArrangement } from "./row-arrangement.ts";
 import type { EarlierEnds } from "./suspects.ts";
 import { AttemptTally } from "./tally.ts";
 
@@ -488,3 +487,18 @@ function wholeGroups(
 function settledTwice(index: number): SluiceError {
   return new SluiceError("ROWS_UNBALANCED", `row ${index} ended twice`);
 }
+
+/** What an arrangement needs of its attempt. */
+export interface ArrangedAttempt {
+  readonly task: Task;
+  /** Counts rows by whether their prompts were kept. */
+  notePrepared(counts: PreparedCounts): void;
+}
+
+/** Puts rows into the order in which they are sent. */
+export type RowArrangement = (
+  batches: AsyncIterable<InputRow[]>,
+  attempt: ArrangedAttempt,
+) => AsyncIterable<InputRow[]>;
+
+const inInputOrder: RowArrangement = (batches) => batches;

@@ -8,7 +8,7 @@ import type { Logger } from "../../foundation/logger.ts";
 import type { PreparedRow, RequestKeeper } from "../../prompt/prepared-row.ts";
 import { changedPromptSet, type PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
-import type { ArrangedAttempt } from "../attempt/row-arrangement.ts";
+import type { ArrangedAttempt } from "../attempt/attempt.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { plannedRows, type Task } from "../plan/plan.ts";
 import { PreparedReader, PreparedWriter, preparedState } from "./prepared-file.ts";

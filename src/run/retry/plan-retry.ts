@@ -10,8 +10,8 @@ import { createOnce, readJson } from "../directory/records.ts";
 import { differingAnswers, differingKeys } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
-import { identifiedJob } from "../plan/identified-job.ts";
 import { assertAskable } from "../plan/job-prompts.ts";
+import { identifiedJob } from "../plan/open-run.ts";
 import {
   assertPlanFits,
   effectiveJob,

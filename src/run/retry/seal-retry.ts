@@ -1,3 +1,4 @@
+import type { Column } from "../../data/columns.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { addUsage } from "../../foundation/inference.ts";
@@ -8,11 +9,14 @@ import { addPaidAnswers, noPaidAnswers } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import { removeClaims } from "../claims/claims.ts";
 import { commitPath, deadLetterPath, partPath, retryPaths } from "../directory/layout.ts";
-import { readLines } from "../directory/lines.ts";
+import { readLineBatches, readLines } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
+import { type Encoding, encodeFile } from "../output/encoded-file.ts";
 import { HashedFile } from "../output/hashed-file.ts";
+import { allColumns, isSameTable } from "../output/own-columns.ts";
+import { mergeFile } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import {
@@ -35,7 +39,6 @@ import { letterLines, lettersPath, linesPath, mergedLines } from "../seal/task-f
 import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
 import { knownCutRows } from "./cut-rows.ts";
 import { type MergedTask, type MergeSource, mergeTask } from "./merge-task.ts";
-import { type RemadeResults, remakeResults } from "./remake-results.ts";
 
 /** The retry's part in one task of the run. */
 export interface Retried {
@@ -439,4 +442,57 @@ export async function errorsOf(
     }
   }
   return errors;
+}
+
+/** Results made again from lines after a retry; not published yet. */
+interface RemadeResults {
+  /** By task: those whose rows changed; all tasks, if there are new columns. */
+  parts: Record<string, FileRecord>;
+  merged: FileRecord | null;
+  columns?: readonly Column[];
+}
+
+/** What a retry merged, as far as results are made from it. */
+interface MergedLines {
+  tasks: Record<string, { part: FileRecord | null }>;
+}
+
+/** Makes results from the lines after a retry, in the retry's own folder. */
+async function remakeResults(
+  context: RunContext,
+  first: Plan,
+  base: Manifest,
+  lines: MergedLines,
+  retried: ReadonlyMap<number, { commit: Commit }>,
+): Promise<RemadeResults> {
+  const { storage, plan, worker } = context;
+  const { format, ending, needsColumns } = publishedForm(first);
+  const paths = retryPaths(plan.generation, worker);
+  const files = [...retried.values()].map(({ commit }) => commit.columns);
+  const before = base.columns ?? [];
+  const columns = needsColumns ? (await allColumns(storage, files, before)).columns : before;
+  const encoding: Encoding = { format, columns };
+  const made: RemadeResults = { parts: {}, merged: null, ...(needsColumns && { columns }) };
+  const tasks = Array.from({ length: first.tasks.count }, (_, task) => ({
+    task,
+    source: lines.tasks[task]?.part ?? base.tasks[task]!.source!,
+  }));
+  if (first.outputs) return made;
+  if (first.mergedFile !== null) {
+    const path = paths.encodedMerged(ending);
+    const source = { tasks, encoding, assertLeads: async () => {} };
+    return { ...made, merged: await mergeFile(storage, storage, path, source) };
+  }
+  const isSame = isSameTable(format, before, columns);
+  for (const { task, source } of tasks) {
+    if (isSame && !lines.tasks[task]) continue;
+    const path = paths.encoded(task, ending);
+    made.parts[task] = await encodeFile(
+      storage,
+      path,
+      readLineBatches(storage, source.path),
+      encoding,
+    );
+  }
+  return made;
 }
