@@ -57,7 +57,6 @@ export async function write(io: CliIo, text: string | Uint8Array): Promise<void>
   });
 }
 
-/** Writes a value as one line of JSON. */
 export function writeJson(io: CliIo, value: unknown): Promise<void> {
   return write(io, `${JSON.stringify(value)}\n`);
 }

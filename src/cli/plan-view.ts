@@ -11,7 +11,6 @@ import { right, table } from "../terminal/table.ts";
 
 /** Longest text of a message to show in full. */
 const maxShownCharacters = 2000;
-/** Requests of one row to show. */
 const maxShownRequests = 5;
 
 export function previewLines(preview: RunPreview): string[] {

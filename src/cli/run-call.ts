@@ -71,7 +71,6 @@ export interface CallFlags {
 /** Collects the values of a flag that is given several times. */
 export const collect = (text: string, before: readonly string[] = []) => [...before, text];
 
-/** Adds the flags of a command that continues a run. */
 export function withCallFlags(command: Command, setDescription: string): Command {
   return command
     .option("--set <key=value>", setDescription, collect)

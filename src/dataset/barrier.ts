@@ -79,7 +79,6 @@ const maxShuffleChars = 64 * 1024 * 1024;
 /** Files over which lines are spread if memory cannot hold them. */
 const buckets = 64;
 
-/** What a shuffle needs. */
 interface ShuffleOptions {
   random: Random;
   /** A folder for files that are removed at the end. */

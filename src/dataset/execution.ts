@@ -106,7 +106,6 @@ class StageTally {
     if (event.stages) this.#workers.set(event.worker, event.stages);
   }
 
-  /** Each stage, summed over all workers. */
   stages(): StageState[] {
     const sums = new Map<string, StageState>();
     for (const states of this.#workers.values()) {

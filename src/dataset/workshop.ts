@@ -39,7 +39,6 @@ export class Workshop {
   readonly #options: WorkshopOptions;
   /** True if stages before a barrier are kept as runs beside the output, which can be resumed. */
   readonly #keepsRuns: boolean;
-  /** Runs of stages before a barrier, in order. */
   readonly interimRuns: RunResult[] = [];
   #temporary: string | undefined;
   #standing: Storage | undefined;

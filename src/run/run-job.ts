@@ -68,7 +68,6 @@ export interface RunJobOptions
 export interface RunResult {
   summary: RunSummary;
   exitCode: number;
-  /** Why the run is not sealed. */
   error?: SluiceError;
   /** True if the run was sealed before this call, which did nothing. */
   wasSealed: boolean;
@@ -410,7 +409,6 @@ export function areFailuresAllowed(
   return failed <= (failedRowsAllowed(job, plan) ?? 0);
 }
 
-/** The result of a call whose run is sealed. */
 export function sealedResult(
   manifest: Manifest,
   job: JobSpec,

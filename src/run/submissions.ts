@@ -8,7 +8,6 @@ export interface Submission {
   scheduler: string;
   /** Its id of the submission, such as `123`. */
   id: string;
-  /** Number of shares into which all tasks are divided. */
   takers: number;
   /** The shares that got a worker, as an index set. */
   shares: string;

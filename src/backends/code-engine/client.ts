@@ -12,7 +12,6 @@ import { fleetNameOf } from "./render.ts";
 
 /** `fleet create` copies the file of tasks to the state store first. */
 const createTimeoutMs = 300_000;
-/** Fleets whose tasks are listed at once. */
 const fleetsAtOnce = 4;
 
 /** Serverless fleets by IBM's own program, `ibmcloud` with its plug-in `code-engine`. */

@@ -82,13 +82,11 @@ export function joiningBackend(
   };
 }
 
-/** The workers of one call. */
 class ShareWorkers implements Placement {
   readonly #scheduler: Scheduler;
   readonly #run: BackendRun;
   readonly #program: readonly string[];
   readonly #told = new Set<string>();
-  /** Workers that had ended before this call. */
   #before = new Set<string>();
   #nextLookMs = Number.NEGATIVE_INFINITY;
   /** Since when no worker runs, and none can start. */

@@ -8,7 +8,6 @@ import { workerEnvironment } from "./worker-process.ts";
 export interface EngineSteps {
   /** Refuses what is not available, before anything is planned. */
   check(job: JobSpec, preparation: Preparation): Promise<void>;
-  /** Fetches what is missing. */
   prepare(job: JobSpec, preparation: Preparation): Promise<void>;
   /** Fetches what is missing, and opens the engine in this process. */
   open(job: JobSpec, preparation: Preparation): Promise<Engine>;

@@ -60,7 +60,6 @@ export interface Host {
 
 interface HostStarted {
   node: string;
-  /** Address of its node. */
   address: string;
 }
 
@@ -189,7 +188,6 @@ export class RayBridge {
     this.#onNodes = listener;
   }
 
-  /** Starts a host as soon as the cluster has room for it. */
   start(start: HostStart): Host {
     const name = String(this.#hosted++);
     const { memoryBytes, acceleratorType, ...booked } = start.resources;

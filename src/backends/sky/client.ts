@@ -81,7 +81,6 @@ export class SkyClient implements SchedulerClient {
     return writeLogs(options, this.#clock, find, followIntervalMs);
   }
 
-  /** All managed jobs of this account. */
   async #queue(): Promise<ListedJob[]> {
     const args = ["jobs", "queue", "--all", "--verbose", "--output", "json"];
     const result = await callProgram("sky", args, this.#programs);

@@ -1,7 +1,6 @@
 import { Argument, type Command, type Option } from "commander";
 import { type CliIo, type CommandCall, write } from "../io.ts";
 
-/** A command for completion. */
 interface CompletedCommand {
   name: string;
   summary: string;

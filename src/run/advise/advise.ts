@@ -46,7 +46,6 @@ export interface AdviceOption {
   shardSeconds: number;
   /** Seconds from the start to the last row. */
   seconds: Interval;
-  /** Hours of all machines together. */
   machineHours: number;
   /** Money for the machines; null without a price. */
   usd: Interval | null;

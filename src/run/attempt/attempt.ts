@@ -200,7 +200,6 @@ export class TaskAttempt {
     return this.#outcomes.isOpen(index);
   }
 
-  /** Counts rows by whether their prompts were kept. */
   notePrepared(counts: PreparedCounts): void {
     this.#tally.kept(counts);
   }
@@ -491,7 +490,6 @@ function settledTwice(index: number): SluiceError {
 /** What an arrangement needs of its attempt. */
 export interface ArrangedAttempt {
   readonly task: Task;
-  /** Counts rows by whether their prompts were kept. */
   notePrepared(counts: PreparedCounts): void;
 }
 

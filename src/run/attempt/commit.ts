@@ -29,7 +29,6 @@ export interface PreparedCounts {
 
 export interface AttemptCounts {
   rows: RowCounts;
-  /** Requests of the rows, and those with an answer. */
   requests: RequestCounts;
   usage: Usage;
   /** Rows with prompts kept from another run, and rows that had to be rendered. */

@@ -13,11 +13,9 @@ import type { Json } from "../../foundation/json.ts";
 export interface RequestRecord {
   promptTokens: number;
   cachedTokens?: number;
-  /** Tokens of each answer. */
   tokens: number[];
   seconds: number;
   finishReason: string;
-  /** Number of tries. */
   attempts: number;
   /** The answer came from a cache or an equal request, and cost nothing. */
   reused?: boolean;
@@ -70,7 +68,6 @@ export type JournalLine =
       attempts: number;
       /** Requests of the row; journals of earlier versions lack it. */
       planned?: number;
-      /** Those with an answer. */
       requests: RequestRecord[];
       partial?: Json;
       /** Text of the rejected answer. */

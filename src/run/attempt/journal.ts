@@ -30,7 +30,6 @@ interface JournalOptions extends JournalListener {
   wholeLines: boolean;
 }
 
-/** A line together with its text, without the newline. */
 export interface JournalEntry {
   line: JournalLine;
   text: string;

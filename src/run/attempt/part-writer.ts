@@ -281,7 +281,6 @@ class JournalText {
   }
 }
 
-/** Rows from which the columns of all are guessed. */
 const guessedRows = 100;
 
 type EncodedPart = Pick<Commit, "published" | "columns">;

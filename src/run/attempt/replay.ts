@@ -25,7 +25,6 @@ import type { OutcomeTable } from "./outcomes.ts";
 import { type EarlierEnds, type SuspectedRows, SuspectSearch } from "./suspects.ts";
 import { addPaidTokens, addReused } from "./tally.ts";
 
-/** The answers of a row with more requests, by number of the request. */
 export type RowReplies = ReadonlyMap<number, RequestReply>;
 
 /** The work of earlier attempts. */

@@ -23,7 +23,6 @@ export interface DeadLetter {
   file: string;
   line: number;
   id: string | number | null;
-  /** Name of its dataset, if the job has datasets. */
   dataset?: string;
   code: string;
   message: string;

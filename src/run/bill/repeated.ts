@@ -3,7 +3,6 @@ import type { Commit } from "../attempt/commit.ts";
 import { repeatedTasksPrefix } from "../directory/layout.ts";
 import { type JournaledRun, journaledAttempts } from "./journaled.ts";
 
-/** A task that may have had several attempts. */
 export interface RepeatedTask {
   committed: string;
   /** All attempts with a journal, by age. */

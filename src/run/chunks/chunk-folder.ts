@@ -3,7 +3,6 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { staleLeftovers } from "../directory/leftovers.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 
-/** One written chunk. */
 export interface ChunkFile {
   rows: number;
   bytes: number;

@@ -53,7 +53,6 @@ export class TaskSource {
   #claimMs = 0;
   #firstHandOut: HandOut | undefined;
   #lastHandOut: HandOut | undefined;
-  /** Time that this worker takes for a task. */
   #msPerTask: number | undefined;
   /** Time until all workers together have claimed all tasks. */
   #restMs: number | undefined;

@@ -28,7 +28,6 @@ export interface BackendRun {
   signal: AbortSignal;
 }
 
-/** The workers of a run. */
 export interface WorkersChoice {
   workers: number;
   /** Notes for people about that number. */

@@ -40,14 +40,12 @@ export interface DispatchOptions {
    */
   takeMore?(): Promise<readonly number[]>;
   rowsOf(task: number): number;
-  /** Most workers. */
   workers: number;
   /**
    * Starts one, or refuses for lack of room. It may wait for room until `unwanted` is aborted, and
    * then refuses at once. Its errors end the run.
    */
   startWorker(index: number, unwanted: AbortSignal): Promise<WorkerHandle | RefusedStart>;
-  /** How many tasks each worker holds. */
   held?: HeldTasks;
   /** Lets workers go for which no task is left, before the run ends. Default: they stay. */
   releasesIdle?: boolean;
@@ -74,7 +72,6 @@ export interface DispatchEnd {
   error?: SluiceError;
   /** Rows that earlier calls had answered, in tasks of this call. */
   resumedRows: number;
-  /** Tokens that were generated in this call. */
   generatedTokens: number;
   partial: PartialCounts;
 }

@@ -28,7 +28,6 @@ export function dispatcherOf(
   });
 }
 
-/** How many tasks a worker with this model holds. */
 export function heldTasks(model: JobSpec["model"]): HeldTasks {
   const { takesAhead, maxOpenTasks } = describeEngine(model);
   return { takesAhead, maxOpenTasks: maxOpenTasks?.(model) };

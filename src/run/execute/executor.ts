@@ -26,7 +26,6 @@ export interface ExecutorOptions extends TryOptions {
   clock: Clock;
   /** `onRowError: fail`: the first row that fails ends the run. */
   failOnRowError: boolean;
-  /** The spans of requests, where the run is traced. */
   traces?: RequestTraces | undefined;
   /** The order in which a task's rows are sent; default: input order. */
   arrange?: RowArrangement;
@@ -46,7 +45,6 @@ export class Executor {
   readonly #options: ExecutorOptions;
   readonly #open = new Map<TaskAttempt, RowSource>();
   readonly #isolation = new Isolation();
-  /** Rows with requests that were not sent yet. */
   #begun: RowWork[] = [];
   /** Requests to send again now. */
   #again: RowTry[] = [];

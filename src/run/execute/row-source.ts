@@ -10,7 +10,6 @@ export const maxReadAheadBytes = 32 * 1024 * 1024;
 export class RowSource implements UpcomingRows {
   readonly attempt: TaskAttempt;
   readonly abort = new AbortController();
-  /** Requests in flight. */
   inFlight = 0;
   /** Taken rows without an outcome yet. */
   rowsInPlay = 0;

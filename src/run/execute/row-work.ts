@@ -72,7 +72,6 @@ export class RowWork {
     return this.#rows?.length ?? 1;
   }
 
-  /** The rows that it settles. */
   get indexes(): readonly number[] {
     return this.#rows?.map(({ index }) => index) ?? [this.index];
   }

@@ -71,7 +71,6 @@ export interface FleetBatch {
   tasks: number;
 }
 
-/** A fleet at its place. */
 export interface Fleet {
   record: FleetRecord;
   /** Its folder, or prefix. */
@@ -236,7 +235,6 @@ interface WrittenBatch {
   array: ReturnType<typeof rangeOf>;
 }
 
-/** Commands, and how they were asked for. */
 interface ReadCommands {
   commands: Iterable<ReadCommand>;
   source: string;

@@ -52,7 +52,6 @@ export function keysOf(schema: SchemaNode): readonly JobKey[] {
   }));
 }
 
-/** The facts about a key that a flag needs. */
 export type NamedKey = Pick<JobKey, "path" | "isSwitch" | "otherNames">;
 
 /**

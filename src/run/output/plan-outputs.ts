@@ -18,7 +18,6 @@ import { type OutputFile, outputFiles } from "./output-files.ts";
 import { resultFormat } from "./output-form.ts";
 import { placeholdersOf } from "./output-path.ts";
 
-/** What planning result files needs of the planned run. */
 export interface OutputPlanning extends OutputPlaces {
   job: JobSpec;
   location: RunLocation;
@@ -71,7 +70,6 @@ export function outputStorage(
   return base === "outside" ? outside : openStorage(base);
 }
 
-/** The planned result files, in the order of the input. */
 export async function* plannedOutputFiles(
   storage: Storage,
   { outputs }: Pick<Plan, "outputs">,

@@ -36,7 +36,6 @@ export async function* resultRows(
   }
 }
 
-/** Finds the slices of rows with ascending indexes. */
 function slicesByRow({ slices, firstRow }: Task): (index: number) => Slice {
   let at = 0;
   let end = firstRow + slices[0]!.rows;

@@ -31,7 +31,6 @@ export interface OutputSource {
 
 /** The destinations of result files, and the tools to make them. */
 interface Writing {
-  /** Rooted at the run directory. */
   storage: Storage;
   /** The plan with all tasks of the run. */
   first: Plan;
@@ -44,7 +43,6 @@ interface Writing {
   files: number;
 }
 
-/** Files by row to write at once. */
 const filesAtOnce = 32;
 
 /**

@@ -46,7 +46,6 @@ export interface OpenRunOptions {
   overwrite: boolean;
   /** Writes beside the present run, if it is another one. */
   fork: boolean;
-  /** The run's workers, for a number of rows. */
   workersFor(job: JobSpec, rows: number): number | Promise<number>;
   onEvent(event: RunEvent): void;
   /** The input of a sealed run is not compared with its plan: it may have grown, or be gone. */
@@ -258,7 +257,6 @@ interface Place {
   assertReplaces?(): Promise<void>;
 }
 
-/** Plans a run in an empty place, or in the place of the present one. */
 async function planInPlace(
   job: JobSpec,
   place: Place,

@@ -105,7 +105,6 @@ export interface Plan extends RunGeneration {
   whole?: WholeRun;
 }
 
-/** All tasks of a run, in the plan of a retry. */
 export interface WholeRun {
   tasks: Plan["tasks"];
   rows: number;
@@ -120,13 +119,11 @@ export interface PlannedOutputs {
   files: number;
   /** The base of their paths: the run directory, the folder beside it, or another place. */
   base: "run" | "outside" | (string & {});
-  /** True if each row has its own file. */
   isPerRow: boolean;
   /** True if some are tables, each with all columns. */
   needsColumns: boolean;
 }
 
-/** The input as it was planned. */
 export interface InputSummary {
   files: number;
   bytes: number;
@@ -271,7 +268,6 @@ export function assertPlanFits(plan: Plan): void {
   throw new SluiceError("PLAN_TOO_LARGE", `${length} bytes, ${limits.maxPlanBytes} allowed`);
 }
 
-/** How the rows of a job's input are read. */
 export function readOptionsOf({ input }: JobSpec): ReadOptions {
   return { maxLineBytes: Math.max(...input.map((source) => source.maxLineBytes)), sources: input };
 }
@@ -324,7 +320,6 @@ async function openRecord(storage: Storage, { path, bytes }: FileRecord): Promis
   return bytesReader(await storage.read(path));
 }
 
-/** The rows of a task to process, in order. */
 export async function* rowsOfTask(
   openFile: OpenFile,
   job: JobSpec,

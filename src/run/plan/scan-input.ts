@@ -168,7 +168,6 @@ function isTaskSizeFree({ shard, model }: JobSpec): boolean {
   return (describeEngine(model).taskRowsMultiple?.(model) ?? 1) === 1;
 }
 
-/** Rows of the tasks of a run. */
 export interface TaskSize {
   rowsPerTask: number;
   longerTasks?: LongerTasks;
@@ -233,7 +232,6 @@ async function countRows({ files }: FoundInput, job: JobSpec, openFile: OpenFile
   return count;
 }
 
-/** Rows to examine for the choice of the order. */
 const orderSampleRows = 200;
 
 /**

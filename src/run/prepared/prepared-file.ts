@@ -7,7 +7,6 @@ import { readLines } from "../directory/lines.ts";
 
 /** A line of a file of prepared prompts. */
 export interface PreparedLine {
-  /** Its number in the task. */
   row: number;
   /** `null` if the row must be rendered each time. */
   kept: PreparedRow | null;

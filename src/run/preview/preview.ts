@@ -59,7 +59,6 @@ export interface PreviewOptions {
 export interface MeasureRequest {
   /** How many; default: twice the engine's capacity, at least 20 and at most 100. */
   rows?: number;
-  /** Fetches what the engine needs, and opens it. */
   openEngine(job: JobSpec): Promise<Engine>;
   signal: AbortSignal;
 }
@@ -92,7 +91,6 @@ export interface PreviewWarning {
   first: { file: string; line: number };
 }
 
-/** A run in the output. */
 export interface StandingRun {
   runId: string;
   committedTasks: number;

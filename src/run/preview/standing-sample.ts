@@ -8,7 +8,6 @@ import type { Pace, RowCost } from "./estimate.ts";
 
 /** The cost so far of an unfinished run. */
 export interface StandingSample {
-  /** Rows with an outcome. */
   rowsDone: number;
   usage: Usage;
   /** Some of its rows: none if its journals are gone. */

@@ -31,7 +31,6 @@ export function objectName(place: string, path: string): string | undefined {
   return isStored && !path.endsWith("/") ? name : undefined;
 }
 
-/** An object on this machine. */
 export interface CachedObject {
   /** Below the mount, with `/` between folders. */
   name: string;

@@ -269,7 +269,6 @@ function* tasksAt(
   }
 }
 
-/** The planned slice of a row. */
 function sliceWith({ slices, firstRow }: Task, index: number): Slice {
   let at = firstRow;
   for (const slice of slices) {

@@ -109,7 +109,6 @@ async function nextLines(lines: AsyncIterator<string>, count: number): Promise<s
   return next;
 }
 
-/** Indexes of the rows that get an outcome in a task. */
 export function* plannedIndexes({ firstRow, rows, only }: Task): Generator<number> {
   if (only !== undefined) yield* indexesIn(only);
   else for (let index = firstRow; index < firstRow + rows; index++) yield index;

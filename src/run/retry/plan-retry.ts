@@ -187,7 +187,6 @@ function stored({ count, file, index }: StoredTasks): Plan["tasks"] {
   return { count, file, index };
 }
 
-/** The differences between an unfinished retry and the requested one. */
 function differences(begun: Plan, { job, where, reread }: RetryRequest): string[] {
   const others = differingAnswers(begun.job, job);
   if (begun.where !== undefined && begun.where !== where) others.unshift("which rows");

@@ -13,7 +13,6 @@ import { idFieldOf } from "../openai-batch/batch-lines.ts";
 import { eachTask, type InputSummary, type Plan, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { FoundInput } from "../plan/scan-input.ts";
 
-/** The present input of a run, beside its planned tasks. */
 export interface Rescan {
   /** The planned tasks, each with its present slices. */
   tasks: Task[];
@@ -89,7 +88,6 @@ function assertPresent(paths: Iterable<string>, files: readonly InputFile[]): vo
   });
 }
 
-/** The slices of a file, the planned ones first. */
 async function slicesNow(
   file: InputFile,
   before: readonly Slice[],
@@ -120,7 +118,6 @@ async function slicesNow(
   });
 }
 
-/** Planned slices with changed content. */
 async function changedSlices(
   file: InputFile,
   before: readonly Slice[],
@@ -226,7 +223,6 @@ export async function assertUnchanged(
   });
 }
 
-/** The error for an input that is not the planned one. */
 export function changedInput(
   detail: string,
   { file, ...place }: { file: string; line?: number; hint?: string },

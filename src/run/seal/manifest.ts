@@ -44,7 +44,6 @@ export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   name: string | null;
   sealedAt: string;
   seed: number;
-  /** Plan of the first generation. */
   plan: FileRecord;
   /** Plans of the retries, oldest first. */
   retries?: { generation: number; plan: FileRecord }[];
@@ -61,7 +60,6 @@ export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   merged: FileRecord | null;
   /** After a retry: the file of the run directory that it is a copy of. */
   mergedSource?: string;
-  /** Columns of the results, if these are tables. */
   columns?: readonly Column[];
   /** Result files by input or by row: a list with a line for each. */
   outputs?: { list: FileRecord; files: number };

@@ -31,7 +31,6 @@ export interface Seal extends RunGeneration {
    * As in the manifest: the generation whose plan has all tasks in their present state; absent = 1.
    */
   standing?: number;
-  /** Answers of an abandoned retry, which were still paid for. */
   spent?: PaidAnswers;
 }
 

@@ -60,7 +60,6 @@ export interface Verification {
   checked: { tasks: number; rows: number; bytes: number };
 }
 
-/** Tasks whose files are read at once. */
 const tasksAtOnce = 16;
 
 /**

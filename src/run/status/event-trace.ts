@@ -11,7 +11,6 @@ export interface TaskTrace {
   worker: string;
   /** Undefined until it ends. */
   outcome?: TaskOutcome;
-  /** Rows that failed in it. */
   failedRows: number;
   error?: ErrorRecord;
 }

@@ -27,7 +27,6 @@ export interface WorkerOptions {
   promptSet: PromptSet;
   /** The folder of prompts for other runs: `promptSet` belongs to it. */
   prompts?: PreparedPrompts | undefined;
-  /** The spans of requests, where the run is traced. */
   traces?: RequestTraces | undefined;
   channel: Channel<FromWorker, ToWorker>;
   pid: number;
@@ -326,7 +325,6 @@ export class Worker {
     return told;
   }
 
-  /** The engine's choices, if they differ from the last report. */
   #changedChoices(): { choices?: Record<string, Json> } {
     const choices = { ...this.#options.engine.choices };
     const text = JSON.stringify(choices);

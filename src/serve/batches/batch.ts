@@ -74,7 +74,6 @@ const ended: ReadonlySet<BatchStatus> = new Set(["failed", "completed", "expired
 
 export const recordsFolder = "batch-records/";
 
-/** Paths of a batch in the data directory. */
 export function batchPaths(id: string) {
   const folder = `batches/${id}/`;
   return {
@@ -89,7 +88,6 @@ export function batchPaths(id: string) {
   };
 }
 
-/** A batch, its stored record, and the signal that stops it. */
 export class Batch {
   readonly record: BatchRecord;
   readonly #storage: Storage;

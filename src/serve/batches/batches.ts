@@ -100,7 +100,6 @@ export class Batches {
     for (const batch of open.sort((one, other) => begun(one) - begun(other))) this.#start(batch);
   }
 
-  /** All batches, the oldest first. */
   all(): Promise<BatchObject[]> {
     return Promise.all(this.#sorted().map((batch) => this.#shown(batch)));
   }
@@ -382,7 +381,6 @@ export class Batches {
     return { ...object, request_counts: await this.#countsOf(batch) };
   }
 
-  /** The counts of a batch in progress, from its run directory. */
   async #countsOf({ id, object }: Batch): Promise<Counts> {
     const { clock, options } = this.#context;
     const known = this.#counts.get(id);
@@ -457,7 +455,6 @@ const unsent: Readonly<Record<string, { code: string; message: string }>> = {
   },
 };
 
-/** A line of a failed row, as the run writes it. */
 interface FailedLine {
   id: string;
   custom_id: string;

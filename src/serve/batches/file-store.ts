@@ -72,7 +72,6 @@ export class FileStore {
     return store;
   }
 
-  /** All files, the oldest first. */
   async all(): Promise<FileObject[]> {
     await this.#removeExpired();
     return [...this.#files.values()].sort((one, other) => (one.id < other.id ? -1 : 1));

@@ -26,7 +26,6 @@ export interface FormLimits extends Pick<ServeLimits, "maxFileBytes" | "requestA
 
 export const formRoute = { config: { readsForms: true } };
 
-/** Lets the routes of a scope read forms with one file. */
 export async function takeForms(scope: FastifyInstance, maxFileBytes: number): Promise<void> {
   await scope.register(multipart, {
     throwFileSizeLimit: false,

@@ -79,7 +79,6 @@ type Format = (typeof formats)[number];
 const granularities = ["segment", "word"] as const;
 const granularityField = "timestamp_granularities[]";
 
-/** What a form asks for. */
 interface AskedTranscript extends Transcription {
   filename: string;
   model: string;

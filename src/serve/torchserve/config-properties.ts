@@ -10,7 +10,6 @@ export interface ConfigProperties {
   warnings: string[];
 }
 
-/** A value at its line. */
 interface Property {
   key: string;
   value: string;

@@ -65,7 +65,6 @@ export class ModelStore {
     this.#context = context;
   }
 
-  /** Names of the archives in the store. */
   async archives(): Promise<string[]> {
     const { modelStore: directory } = this.#options;
     if (directory === undefined) return [];

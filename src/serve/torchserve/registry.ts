@@ -18,7 +18,6 @@ export interface WorkerSettings {
   deviceIds: readonly number[];
 }
 
-/** One version of a model, as the management address knows it. */
 export interface Registration {
   readonly name: string;
   readonly version: string;

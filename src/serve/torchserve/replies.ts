@@ -3,10 +3,8 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { Json } from "../../foundation/json.ts";
 import { wireTable } from "../../foundation/wire-table.ts";
 
-/** A reply on TorchServe's wire. */
 export interface TorchReply {
   status: number;
-  /** Reason phrase. */
   reason: string;
   /** Without a type, the reply has no such header. */
   contentType?: string | undefined;

@@ -84,7 +84,6 @@ export class TorchServeWire {
     }
   }
 
-  /** Loads the archives that the server begins with. */
   async load(): Promise<void> {
     const { load, loadAll } = this.#options.archives;
     const named = Object.entries(load);

@@ -11,7 +11,6 @@ import { argumentOf } from "../../run-target.ts";
 /** Where fleets are, if nothing else is said. */
 const defaultRoot = "fleets";
 
-/** The flags by which every verb finds its fleet. */
 export interface TargetFlags {
   fleets?: string;
   id?: string;
