@@ -56,13 +56,9 @@ async function show(
   io: CliIo,
 ): Promise<number> {
   if (options.json) {
-    const { run, tasks, workers } = report;
-    const shown = {
-      ...run,
-      ...(options.tasks ? { taskList: tasks } : {}),
-      ...(options.workers ? { workerList: workers } : {}),
-    };
-    await writeJson(io, shown);
+    const taskList = options.tasks ? report.tasks : undefined;
+    const workerList = options.workers ? report.workers : undefined;
+    await writeJson(io, { ...report.run, taskList, workerList });
     return 0;
   }
   const { statusLines } = await import("../status-view.ts");

@@ -88,10 +88,7 @@ async function join(
   try {
     const { tasks, share } = options;
     const isSuccess = await joinRun(serving, {
-      ...(tasks !== undefined && { tasks }),
-      ...(share !== undefined && { share }),
-      ...(!options.help && { help: false }),
-      ...{ onEvent, logger, signal },
+      ...{ tasks, share, help: options.help ? undefined : false, onEvent, logger, signal },
       check: (job) =>
         serving.prepare
           ? serving.prepare(job, (text) => logger.log("info", text))

@@ -338,10 +338,8 @@ function jobOfFleet(
   { instances, workers }: ReturnType<typeof bookings>,
 ): JobSpec {
   const { record: facts, storage } = fleet;
-  const mounts = facts.mounts.map(({ path, store, location }) => ({
-    ...{ path, location },
-    ...(store !== undefined && { store }),
-  }));
+  const { image, registrySecret } = facts;
+  const mounts = facts.mounts.map(({ path, store, location }) => ({ path, location, store }));
   const job: JobInput = {
     ...(others as Partial<JobInput>),
     ...backendKeys(spec, others),
@@ -351,10 +349,7 @@ function jobOfFleet(
       ...{ engine: "program", name: facts.name, command: facts.command, args: facts.args },
       ...{ instances, cpu: facts.cpu, array, mounts, variables: Object.keys(spec.env) },
       workingDirectory: spec.workingDirectory ?? ".",
-      ...(facts.gpu !== undefined && { gpus: true }),
-      ...(timeoutMs !== undefined && { timeoutMs }),
-      ...(facts.image !== undefined && { image: facts.image }),
-      ...(facts.registrySecret !== undefined && { registrySecret: facts.registrySecret }),
+      ...{ gpus: facts.gpu === undefined ? undefined : true, timeoutMs, image, registrySecret },
     },
     shard: { rows: 1 },
     output: { path: fleet.location, field: "result" },

@@ -106,9 +106,7 @@ function askedBy({ filename, fields, lists }: Form, translate: boolean): AskedTr
     throw wrong("temperature", "a number from 0 to 1");
   }
   return {
-    ...{ filename, model, format, temperature, translate },
-    ...(language !== undefined && { language }),
-    ...(prompt !== undefined && { prompt }),
+    ...{ filename, model, format, temperature, translate, language, prompt },
     ...timesOf(format, times, translate),
   };
 }
