@@ -20,7 +20,6 @@ export interface CommandModule {
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
-  /** Its work has spans. */
   readonly isTraced?: boolean;
   load(): Promise<CommandModule>;
 }

@@ -29,7 +29,6 @@ export async function deviceShares(
 /** Gives copies of models the GPUs of this machine that fewest others have. */
 export type DeviceShares = Pick<DevicePool, "lease">;
 
-/** The facts of this machine. */
 export function thisMachine(): Required<Machine> {
   return {
     cores: availableParallelism(),

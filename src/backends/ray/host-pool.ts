@@ -100,7 +100,6 @@ export class HostPool {
     }
   }
 
-  /** Ends what waits. */
   close(): void {
     this.#timers.clear();
     this.#options.bridge.onNodes(() => {});

@@ -20,7 +20,6 @@ const sentParts = ["bin", "dist", "python", "schema", "package.json"] as const;
 /** What a machine gets, and from where. */
 export interface SkySoftware {
   packageFolder: string;
-  /** Node.js, as pip installs it. */
   nodePackage: string;
 }
 

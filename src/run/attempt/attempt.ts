@@ -171,7 +171,6 @@ export class TaskAttempt {
     return this.#outcomes.open === 0;
   }
 
-  /** Planned rows without an outcome. */
   get openRows(): number {
     return this.#outcomes.open;
   }

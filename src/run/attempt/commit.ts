@@ -84,7 +84,6 @@ export const noCounts: AttemptCounts = Object.freeze({
   errors: {},
 });
 
-/** The sum of two counts. */
 export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
   const rows = { ...a.rows };
   for (const key of Object.keys(rows) as (keyof RowCounts)[]) rows[key] += b.rows[key];

@@ -27,7 +27,6 @@ import { addPaidTokens, addReused } from "./tally.ts";
 
 export type RowReplies = ReadonlyMap<number, RequestReply>;
 
-/** The work of earlier attempts. */
 export interface Replayed {
   /** Rows that they answered. */
   resumed: number;

@@ -62,7 +62,6 @@ export interface PaidAnswers extends Usage {
 
 export const noPaidAnswers: PaidAnswers = Object.freeze({ answers: 0, ...noUsage });
 
-/** The sum of two. */
 export function addPaidAnswers(a: PaidAnswers, b: PaidAnswers): PaidAnswers {
   return { answers: a.answers + b.answers, ...addUsage(a, b) };
 }

@@ -63,7 +63,6 @@ export function exactly(value: number): Interval {
   return { estimated: value, low: value, high: value };
 }
 
-/** The interval of a multiple. */
 export function scaled({ estimated, low, high }: Interval, factor: number): Interval {
   return { estimated: estimated * factor, low: low * factor, high: high * factor };
 }

@@ -31,7 +31,6 @@ export interface ChunkRecord {
 const recordPath = "_chunks.json";
 /** The list of all chunks, in order. */
 export const metadataPath = "metadata.txt";
-/** The beginning of chunk names. */
 const chunkPrefix = "part_";
 /** Folder of the lists of shares. */
 const shareFolder = "workers/";

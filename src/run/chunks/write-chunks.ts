@@ -47,7 +47,6 @@ export interface ChunksRequest {
   maxLineBytes: number;
   /** Replaces the chunks in the folder. */
   overwrite: boolean;
-  /** Called often with the progress. */
   onProgress?(progress: ChunksProgress): void;
 }
 

@@ -52,7 +52,6 @@ export interface ClaimsOptions {
   processes: Processes;
   /** The plan whose tasks are claimed. */
   of: RunGeneration;
-  /** Id of this joining worker. */
   owner: string;
 }
 

@@ -39,7 +39,6 @@ export interface WorkersChoice {
 
 /** How an engine and its model are checked and fetched before workers open them. */
 export interface Preparation extends Pick<PrepareOptions, "install"> {
-  /** Gets messages of the preparation. */
   logger: Logger;
   signal: AbortSignal;
   /** Called with what is being fetched or waited for; undefined when it is there. */

@@ -82,7 +82,6 @@ export class Executor {
     return waiting;
   }
 
-  /** Starts on an attempt's rows. */
   add(attempt: TaskAttempt): void {
     const { arrange } = this.#options;
     this.#open.set(attempt, new RowSource(attempt, () => this.#pump(), arrange));

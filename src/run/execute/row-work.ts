@@ -67,7 +67,6 @@ export class RowWork {
     this.#tries = isOne ? [0] : new Array(requests.length).fill(0);
   }
 
-  /** How many rows it settles. */
   get rows(): number {
     return this.#rows?.length ?? 1;
   }
@@ -117,7 +116,6 @@ export class RowWork {
     return this.hasNext && this.requests[this.#next]!.origin.after === at;
   }
 
-  /** A request to send. */
   ready(at: number, promptSet: PromptSet): RowRequest {
     return promptSet.ready(this.requests, this.#responses, at);
   }
@@ -180,7 +178,6 @@ export class RowWork {
     );
   }
 
-  /** Journals the row's outcome. */
   settle(promptSet: PromptSet): void {
     const records = this.#records();
     if (!this.failure) {

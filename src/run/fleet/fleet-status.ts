@@ -27,7 +27,6 @@ export interface FleetStatus {
   ageSeconds: number;
   location: string;
   tasks: Record<StateWord | "total", number>;
-  /** The runs of its batches. */
   runs: RunStatus[];
 }
 
@@ -39,7 +38,6 @@ export interface FleetTask {
   resultCode: number | null;
   /** Name of the worker that has it, or had it last. */
   worker: string | null;
-  /** Why it failed. */
   cause: string | null;
   /** Its batch, and its row there. */
   batch: number;
@@ -239,7 +237,6 @@ async function taskOf(task: TaskStatus, row: CommandRow, around: Around): Promis
 /** One try of a task's program, from its log. */
 export interface LoggedTry {
   path: string;
-  /** Lines of output. */
   output: { stream: "out" | "err"; text: string }[];
   worker: string | null;
   startedAt: string | null;

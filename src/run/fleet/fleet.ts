@@ -80,7 +80,6 @@ export interface Fleet {
 }
 
 export interface FleetRequest {
-  /** Folder or prefix of fleets. */
   root: string;
   spec: FleetSpec;
   stores: Stores;
@@ -193,7 +192,6 @@ function byFlags(error: unknown): unknown {
   return wordedError(code, message.replace(`field ${field}`, flag), { hint, cause });
 }
 
-/** New commands of a fleet. */
 export interface AddRequest
   extends Pick<FleetRequest, "spec" | "stores" | "workingDirectory" | "plan"> {}
 

@@ -12,7 +12,6 @@ export type Origin =
   | { from: "flag"; name: string }
   | { from: "default" };
 
-/** One fault of a job. */
 export interface Problem {
   code: ErrorCode;
   path: readonly string[];

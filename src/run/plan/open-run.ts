@@ -42,7 +42,6 @@ import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
 const guessedRowBytes = 100;
 
 export interface OpenRunOptions {
-  /** Replaces the present run. */
   overwrite: boolean;
   /** Writes beside the present run, if it is another one. */
   fork: boolean;
@@ -251,7 +250,6 @@ async function assertNoFile(outside: Storage, location: RunLocation, name: strin
 interface Place {
   location: RunLocation;
   storage: RunStorage;
-  /** The run to replace. */
   standing: Plan | undefined;
   /** Called right before the plan appears. */
   assertReplaces?(): Promise<void>;

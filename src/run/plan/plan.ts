@@ -56,7 +56,6 @@ export function fileRecord(path: string, content: Uint8Array): FileRecord {
   return { path, sha256: sha256Hex(content), bytes: content.length };
 }
 
-/** Writes a small file. */
 export async function storeFile(
   storage: Storage,
   path: string,

@@ -26,7 +26,6 @@ import { publishedForm } from "../output/published-form.ts";
 import { cancelReplacedBatches } from "../provider-batches/provider-side.ts";
 import { type Plan, partDigits, readPlan, standingPlan } from "./plan.ts";
 
-/** How a run replaces another. */
 export interface Replacement {
   /** Called when no other process can work on the old run any more; throws to prevent it. */
   assertRemovable?(): Promise<void>;

@@ -47,7 +47,6 @@ import { firstRows } from "./sample-rows.ts";
 import { type StandingSample, standingSample } from "./standing-sample.ts";
 
 export interface PreviewOptions {
-  /** First rows with their requests. */
   shownRows: number;
   backend: Pick<Backend, "workersFor">;
   onEvent(event: RunEvent): void;

@@ -12,7 +12,6 @@ export interface StandingSample {
   usage: Usage;
   /** Some of its rows: none if its journals are gone. */
   costs: RowCost[];
-  /** Seconds that coordinators led. */
   seconds: number;
   /** Undefined if this says nothing. */
   pace: Pace | undefined;

@@ -22,7 +22,6 @@ export interface MergeSource {
   resultsHoldFailed: boolean;
 }
 
-/** A task after a retry. */
 export interface MergedTask {
   results: number;
   failed: number;

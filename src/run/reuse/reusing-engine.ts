@@ -186,7 +186,6 @@ function charsOf({ answers, rows }: InferenceResponse): number {
 interface ReuseContext {
   logger: Logger;
   random: Random;
-  /** Answers of earlier runs. */
   cache?: AnswerCache;
 }
 

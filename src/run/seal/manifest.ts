@@ -50,7 +50,6 @@ export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   /** The generation whose plan has all tasks in their present state; absent = 1. */
   standing?: number;
   input: InputSummary;
-  /** How the engine was operated. */
   engine: { name: string; choices: Record<string, Json> } | null;
   busySeconds: number;
   /** Its cost; absent in runs that an earlier version sealed. */

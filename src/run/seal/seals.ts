@@ -42,7 +42,6 @@ export interface Seals {
   sealed: Seal | undefined;
   /** Number of the last generation that has ended; 0 = none. */
   last: number;
-  /** Abandoned retries, oldest first. */
   abandoned: readonly Seal[];
 }
 

@@ -24,7 +24,6 @@ export interface WriterTrace {
   workers: Set<string>;
   /** Why it stopped before a seal, if it did. */
   stopped?: ErrorRecord | undefined;
-  /** Its last report of progress. */
   progress?: RunProgress | undefined;
 }
 

@@ -14,7 +14,6 @@ import { readManifest } from "../seal/seals.ts";
 import { mergedLines, taskChunks } from "../seal/task-files.ts";
 
 export interface ResultsOptions {
-  /** Dead letters instead of results. */
   failed: boolean;
   /** Waits for a task that is not committed yet. */
   follow: boolean;

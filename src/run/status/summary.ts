@@ -8,9 +8,7 @@ export interface CallFacts {
   /** Rows that earlier calls had answered. */
   resumedRows: number;
   generatedTokens: number;
-  /** Absolute path of the output. */
   output: string;
-  /** Absolute path of the manifest. */
   manifestPath: string;
 }
 

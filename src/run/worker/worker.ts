@@ -52,7 +52,6 @@ export class Worker {
   readonly #open = new Map<number, OpenTask>();
   readonly #executor: Executor;
   readonly #finishing = new Set<Promise<void>>();
-  /** Kinds of unknown messages. */
   readonly #unknown = new Set<string>();
   #cancelProgress: (() => void) | undefined;
   /** Cancels the timer that closes the engine after the grace period. */

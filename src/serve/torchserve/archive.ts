@@ -18,7 +18,6 @@ const manifestPath = "MAR-INF/MANIFEST.json";
 const fileTypes = { mask: 0o170000, regular: 0o100000, directory: 0o040000 };
 
 export interface UnpackedArchive {
-  /** Folder of its files. */
   directory: string;
   manifest: Manifest;
 }

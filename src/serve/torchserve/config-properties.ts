@@ -4,7 +4,6 @@ import { nearest } from "../../foundation/suggest.ts";
 
 /** What a `config.properties` of TorchServe says. */
 export interface ConfigProperties {
-  /** Keys of the server's file. */
   keys: JsonObject;
   /** What has no effect here, each with its line. */
   warnings: string[];

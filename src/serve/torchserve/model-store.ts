@@ -31,7 +31,6 @@ import type { Registration, WorkerSettings } from "./registry.ts";
 import { Refusal, refusals } from "./replies.ts";
 
 export type ModelStoreOptions = ServeOptions["archives"] & {
-  /** Folder where archives are unpacked. */
   unpackDirectory: string;
   serving: Serving;
 };

@@ -89,7 +89,6 @@ export class Registry {
     return found;
   }
 
-  /** Every version of a model. */
   versions(name: string): Registration[] {
     return [...this.#named(name).byVersion.values()];
   }
