@@ -4,7 +4,6 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { ExactRow } from "../foundation/exact-json.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunPreview } from "../run/preview/preview.ts";
-import { batchStage } from "./batch-stage.ts";
 import {
   type DatasetColumn,
   type DatasetRun,
@@ -21,7 +20,7 @@ import type { Pipe } from "./generate.ts";
 import { printRows } from "./print-rows.ts";
 import type { Pipeline, Source, Step } from "./step.ts";
 import type { ModuleReference } from "./step-code.ts";
-import { stepCodeOf } from "./step-code.ts";
+import { batchStage, stepCodeOf } from "./step-code.ts";
 import type {
   Awaitable,
   BatchClass,

@@ -1,10 +1,14 @@
 import type { Column } from "../../data/columns.ts";
 import { resultFormatOf } from "../../data/formats/result-format.ts";
+import type { Slice } from "../../data/row.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { begunOutputsPath, outputsPathOf } from "../directory/layout.ts";
+import { readLines } from "../directory/lines.ts";
 import { suffixed } from "../job/paths.ts";
 import { eachTask, type FileRecord, type Plan, type Task } from "../plan/plan.ts";
+import { failedRowsOf } from "../retry/cut-rows.ts";
+import { plannedIndexes, readLineCounts } from "../retry/merge-task.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { EncodedFile } from "./encoded-file.ts";
@@ -12,7 +16,6 @@ import { HashedFile, writeWhole } from "./hashed-file.ts";
 import type { OutputFile } from "./output-files.ts";
 import { seenAs } from "./output-path.ts";
 import { outputStorage, plannedOutputFiles } from "./plan-outputs.ts";
-import { type ResultRow, resultRows } from "./result-rows.ts";
 
 /** A result file as a seal found it. */
 export interface WholeOutput extends FileRecord {
@@ -215,4 +218,43 @@ function nameOf({ index, slice, lines }: ResultRow): string {
     .toString()
     .replace(/\uFFFD+$/, "");
   return /^\.*$/.test(short) ? `_${short}` : short;
+}
+
+interface ResultRow {
+  index: number;
+  /** Its place in the input. */
+  slice: Slice;
+  /** Empty if it failed or was left out. */
+  lines: string[];
+}
+
+/** The rows of a task in input order, with the result lines of each. */
+async function* resultRows(
+  storage: Storage,
+  task: Task,
+  entry: ManifestTask,
+): AsyncGenerator<ResultRow> {
+  const failed = new Set((await failedRowsOf(storage, entry)).map(({ index }) => index));
+  const counts = await readLineCounts(storage, entry.lineCounts);
+  const all = readLines(storage, entry.source!.path);
+  const sliceOf = slicesByRow(task);
+  try {
+    for (const index of plannedIndexes(task)) {
+      const count = failed.has(index) ? 0 : (counts.get(index) ?? 1);
+      const lines: string[] = [];
+      while (lines.length < count) lines.push((await all.next()).value!);
+      yield { index, slice: sliceOf(index), lines };
+    }
+  } finally {
+    await all.return(undefined);
+  }
+}
+
+function slicesByRow({ slices, firstRow }: Task): (index: number) => Slice {
+  let at = 0;
+  let end = firstRow + slices[0]!.rows;
+  return (index) => {
+    while (index >= end) end += slices[++at]!.rows;
+    return slices[at]!;
+  };
 }

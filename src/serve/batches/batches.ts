@@ -20,7 +20,7 @@ import { Batch, type BatchObject, type BatchRecord, batchPaths, recordsFolder } 
 import { runBatch } from "./batch-run.ts";
 import { checkInput } from "./check-input.ts";
 import type { FileStore } from "./file-store.ts";
-import { isId, newId } from "./ids.ts";
+import { isId, newId } from "./file-store.ts";
 import { Places } from "./places.ts";
 
 export interface BatchesContext {
