@@ -33,7 +33,6 @@ export type {
   RunDatasetOptions,
 } from "./dataset/execution.ts";
 export { type GenerateOptions, generate, type Pipe, type StageModel } from "./dataset/generate.ts";
-export type { ModuleReference } from "./dataset/module-reference.ts";
 export {
   dataset,
   type FileRow,
@@ -41,6 +40,7 @@ export {
   type TableOptions,
   type TextRow,
 } from "./dataset/sources.ts";
+export type { ModuleReference } from "./dataset/step-code.ts";
 export type {
   BatchClass,
   BatchOptions,
@@ -90,7 +90,6 @@ export type { JobInput, JobSpec } from "./run/job/schema.ts";
 export type { RunPreview } from "./run/preview/preview.ts";
 export type { RunResult } from "./run/run-job.ts";
 export type { Manifest } from "./run/seal/manifest.ts";
-export type { Damage, Verification } from "./run/seal/verify.ts";
-export type { MendedVerification } from "./run/seal/verify-and-mend.ts";
+export type { Damage, MendedVerification, Verification } from "./run/seal/verify.ts";
 export type { RunEvent, RunProgress, RunSummary } from "./run/status/events.ts";
 export type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "./run/status/status.ts";

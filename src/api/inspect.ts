@@ -6,7 +6,7 @@ import { silentLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { locateRun } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
-import { type MendedVerification, verifyAndMend } from "../run/seal/verify-and-mend.ts";
+import { type MendedVerification, verifyAndMend } from "../run/seal/verify.ts";
 import { resultChunks } from "../run/status/results.ts";
 import { StatusReader, type StatusReport } from "../run/status/status.ts";
 import { runDependencies } from "./run-dependencies.ts";
@@ -89,7 +89,7 @@ export async function* resultLines(
   { failed = false, follow = false, signal }: ResultsOptions = {},
 ): AsyncGenerator<string> {
   const { clock, storage, outside } = open(output, dependencies);
-  const options = { failed, follow, clock, keepsSpecials: true, ...(signal && { signal }) };
+  const options = { failed, follow, clock, keepsSpecials: true, signal };
   yield* linesOfChunks(resultChunks(storage, outside, options));
 }
 

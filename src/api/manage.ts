@@ -76,8 +76,8 @@ export async function retry(
     const { workingDirectory } = surroundingsOf(options);
     const reread =
       typeof given === "object" ? { file: absoluteLocation(workingDirectory, given.file) } : given;
-    const asked = { where, change: changeBy(options), ...(reread && { reread }) };
-    return await startRun({ kind: "retry", location, ...asked }, start);
+    const change = changeBy(options);
+    return await startRun({ kind: "retry", location, where, change, reread }, start);
   });
 }
 
@@ -124,7 +124,7 @@ export async function cancel(output: string, options: CancelOptions = {}): Promi
   const { waitMs = 15_000, signal } = options;
   return await managed(output, options, async (location, dependencies) => {
     const run = await openScheduled(location, dependencies, thisProcess());
-    const { end, placed, batches } = await cancelAll(run, { waitMs, ...(signal && { signal }) });
+    const { end, placed, batches } = await cancelAll(run, { waitMs, signal });
     if (typeof placed !== "number") throw placed;
     if (typeof batches !== "number") throw batches;
     return end;

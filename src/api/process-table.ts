@@ -3,7 +3,6 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Processes, ProcessIdentity } from "../run/coordinate/processes.ts";
 
-/** The processes of this machine. */
 export function systemProcesses(pid: number, platform: string): Processes {
   const host = hostname();
   const bootId = readBootId(platform);

@@ -8,7 +8,7 @@ import {
   workerEnvironment,
 } from "../backends/registry.ts";
 import type { StoreOptions } from "../data/s3/store-options.ts";
-import { openEngine } from "../engines/registry.ts";
+import type { openEngine } from "../engines/registry.ts";
 import { isPackageWhole } from "../entry.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, silentLogger, textLogger } from "../foundation/logger.ts";
@@ -234,7 +234,7 @@ export async function plan(job: JobInput | string, options: PlanOptions = {}): P
       shownRows,
       backend: backends.of(spec),
       onEvent: (event) => onEvent?.(programEvent(event)),
-      ...(options.measure !== undefined && { measure: measureOf(options, context) }),
+      measure: options.measure === undefined ? undefined : measureOf(options, context),
     });
     return { ...preview, notices: preview.notices.map(programText) };
   } catch (error) {
@@ -253,13 +253,9 @@ function measureOf(
   }
   const stop = signal ?? new AbortController().signal;
   return {
-    ...(typeof measure === "number" && { rows: measure }),
-    async openEngine(job) {
-      const steps = engineSteps(context);
-      const preparation = { install, logger: context.logger, signal: stop };
-      await steps.prepare(job, preparation);
-      return openEngine(job.model, await steps.contextOf(job, preparation));
-    },
+    rows: measure === true ? undefined : measure,
+    openEngine: (job) =>
+      engineSteps(context).open(job, { install, logger: context.logger, signal: stop }),
     signal: stop,
   };
 }

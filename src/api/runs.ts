@@ -22,7 +22,6 @@ export interface FoundRun {
 
 /** Levels of folders to search. */
 const maxDepth = 6;
-/** Runs to read at once. */
 const readsAtOnce = 8;
 
 /**

@@ -17,7 +17,6 @@ import type { Surroundings } from "./surroundings.ts";
 export interface ScheduledRun {
   location: RunLocation;
   dependencies: RunDependencies;
-  /** Name of its backend. */
   backend: string;
   /** Undefined if that works in the process of its caller only. */
   scheduled: ScheduledWork | undefined;

@@ -103,6 +103,6 @@ async function begin(
   }
   const { runRetry } = await import("../run/retry/run-retry.ts");
   const { where, reread, change } = start;
-  const asked = { where, change, elsewhere, ...(reread && { reread }) };
+  const asked = { where, change, elsewhere, reread };
   return await runRetry(location, dependencies, { ...options, ...asked });
 }

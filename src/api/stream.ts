@@ -102,7 +102,7 @@ export async function* streamJob(
   const engine = await openEngine(model, { ...context, openRowModel });
   try {
     const { ahead } = options;
-    yield* streamRows(job, { engine, dependencies, seed, signal, ...(ahead && { ahead }) });
+    yield* streamRows(job, { engine, dependencies, seed, signal, ahead });
     options.onEnd?.(engine.stages ?? []);
   } finally {
     await engine.close();

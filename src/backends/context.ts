@@ -15,7 +15,6 @@ export type { Environment };
 
 /** What a backend may use of the coordinating process. */
 export interface BackendContext {
-  /** The Node that runs workers. */
   executable: string;
   /** Workers get it, with the job's `env`. */
   environment: Environment;

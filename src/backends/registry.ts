@@ -1,4 +1,5 @@
 import { SluiceError } from "../foundation/errors.ts";
+import { lazily } from "../foundation/lazily.ts";
 import { oneOf } from "../foundation/suggest.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import { type BackendContext, type OpenBackend, rayDashboard } from "./context.ts";
@@ -93,8 +94,7 @@ function later(name: string, load: Load): OpenBackend {
 }
 
 function scheduledLater(name: string, load: Load): OpenBackend {
-  let opened: Promise<OpenBackend> | undefined;
-  const open = () => (opened ??= load());
+  const open = lazily(load);
   const scheduled = async () => (await open()).scheduled!;
   return {
     ...later(name, open),

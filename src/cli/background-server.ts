@@ -10,7 +10,6 @@ import { isJsonObject, jsonObjectIn } from "../foundation/json.ts";
 import type { Processes, ProcessIdentity } from "../run/coordinate/processes.ts";
 import { type CliIo, write } from "./io.ts";
 
-/** Where a running server of a folder says so. */
 const recordName = ".sluice-serve.json";
 
 /** Where a server in the background writes its log. */

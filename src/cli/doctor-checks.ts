@@ -200,7 +200,6 @@ async function gpuCheck(io: CliIo, home: string): Promise<Check> {
   return { name, state: "note", detail: [...parts, lack].join("; "), hint };
 }
 
-/** Whether engine llama computes with Vulkan. */
 async function hasVulkan(io: CliIo, home: string): Promise<boolean> {
   const options = { install: false, hardware: "vulkan" } as const;
   const located = locateEnginePackage("llama", contextOf(io, home), options);

@@ -1,11 +1,5 @@
 import { type EngineMeasurement, fasterEngine } from "../engines/engine-speed.ts";
-import { type Column, table } from "../terminal/table.ts";
-
-const columns: Column[] = [
-  { title: "engine" },
-  { title: "load", align: "right" },
-  { title: "tokens/s", align: "right" },
-];
+import { right, table } from "../terminal/table.ts";
 
 /** A measurement as lines for people, with the line that switches to the fastest engine. */
 export function speedLines(measurement: EngineMeasurement): string[] {
@@ -16,7 +10,7 @@ export function speedLines(measurement: EngineMeasurement): string[] {
     tokensPerSecond.toFixed(0),
   ]);
   return [
-    ...table(columns, rows),
+    ...table(["engine", right("load"), right("tokens/s")], rows),
     ...refused.map(({ engine, reason }) => `${engine} was not measured: ${reason}`),
     "",
     switchLine(measurement, "llama", model) ?? "llama, the default, is the fastest engine here",

@@ -57,6 +57,10 @@ export async function write(io: CliIo, text: string | Uint8Array): Promise<void>
   });
 }
 
+export function writeJson(io: CliIo, value: unknown): Promise<void> {
+  return write(io, `${JSON.stringify(value)}\n`);
+}
+
 /** The known part of a command line when a command is declared. */
 export interface CommandCall {
   /** The arguments: flags of job keys that are in none of them need no declaration. None = all. */

@@ -22,7 +22,6 @@ const joinedKeys = ["generation", "truncateFeatures"];
 export const joined = (text: string, before?: string) =>
   before === undefined ? text : `${before},${text}`;
 
-/** The sources of a job. */
 type JobPlace = Pick<CliIo, "environment" | "workingDirectory">;
 
 /** The flags that the help lists one by one: those of usual keys, and those beside all keys. */

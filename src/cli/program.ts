@@ -193,7 +193,6 @@ async function flagsOf(command: Command, declareAll: Call["declareAll"]): Promis
   return (known ?? command).options.flatMap(({ long }) => (long ? [long] : []));
 }
 
-/** The error for a command that does not exist. */
 function unknownCommand(word: string, names: readonly string[], hint: string): SluiceError {
   return new SluiceError("USAGE", `unknown command ${word}${meant(nearest(word, names))}`, {
     hint,

@@ -1,5 +1,7 @@
 import type { Command } from "commander";
+import { backendContext } from "../api/backend-context.ts";
 import type { StartOptions } from "../api/start-run.ts";
+import { type OpenBackends, openBackends } from "../backends/registry.ts";
 import { exitCodes } from "../foundation/error-table.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { Logger } from "../foundation/logger.ts";
@@ -7,10 +9,10 @@ import type { RunDependencies } from "../run/dependencies.ts";
 import { locateRun } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import type { RunResult } from "../run/run-job.ts";
-import type { Progress } from "../terminal/progress.ts";
-import { type CliIo, write } from "./io.ts";
+import { openProgress, type Progress } from "../terminal/progress.ts";
+import { type CliIo, write, writeJson } from "./io.ts";
 import { report } from "./report.ts";
-import { argumentOf } from "./run-target.ts";
+import { argumentOf, openTarget, withOwnStores } from "./run-target.ts";
 import type { Interruption } from "./until-signal.ts";
 
 /** Ctrl-C in a call whose workers a scheduler started. */
@@ -33,6 +35,31 @@ export interface EndedCall {
   exitCode: number | undefined;
 }
 
+/** A run that a command carries on, with what every such call opens. */
+export interface OpenedCall {
+  target: Awaited<ReturnType<typeof withOwnStores>>;
+  progress: Progress;
+  backends: OpenBackends;
+}
+
+/** Opens a run to carry it on, and closes everything at the end. */
+export async function withOpenedRun<Result>(
+  run: string,
+  options: { json?: boolean; quiet?: boolean },
+  io: CliIo,
+  carryOn: (call: OpenedCall) => Promise<Result>,
+): Promise<Result> {
+  const progress = openProgress(options, io);
+  const target = await withOwnStores(await openTarget(run, io, progress.logger), io);
+  const backends = openBackends(backendContext(io, progress.logger));
+  try {
+    return await carryOn({ target, progress, backends });
+  } finally {
+    progress.close();
+    backends.close();
+  }
+}
+
 /** The flags of every command that continues a run. */
 export interface CallFlags {
   set?: readonly string[];
@@ -44,7 +71,6 @@ export interface CallFlags {
 /** Collects the values of a flag that is given several times. */
 export const collect = (text: string, before: readonly string[] = []) => [...before, text];
 
-/** Adds the flags of a command that continues a run. */
 export function withCallFlags(command: Command, setDescription: string): Command {
   return command
     .option("--set <key=value>", setDescription, collect)
@@ -92,7 +118,7 @@ export async function endCall(
   } else {
     if (!options.json) tellPlace(summary, wasSealed, options, io);
     else if (wasSealed) dependencies.logger.log("info", nothingToDo(summary));
-    await write(io, `${JSON.stringify(summary)}\n`);
+    await writeJson(io, summary);
   }
   io.setExitCode(exitCode ?? result.exitCode);
 }

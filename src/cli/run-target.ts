@@ -1,4 +1,5 @@
 import { dirname, relative } from "node:path";
+import type { Command } from "commander";
 import { runDependencies } from "../api/run-dependencies.ts";
 import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-options.ts";
 import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
@@ -11,22 +12,26 @@ import { locateRun, type RunLocation } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import { type Plan, readPlan } from "../run/plan/plan.ts";
 import type { CliIo } from "./io.ts";
+import { withStoreFlags } from "./store-flags.ts";
 
 /** A run that was given to a command. */
 export interface RunTarget {
   location: RunLocation;
   dependencies: RunDependencies;
-  /** Rooted at the run directory. */
   storage: Storage;
   /** Rooted at the run directory's parent. */
   outside: Storage;
 }
 
-/** The description of this argument, for every command. */
-export const runArgument = [
-  "<run>",
-  "the run directory, its results file, or its job file",
-] as const;
+/** How help describes a run. */
+export const runDescription = "the run directory, its results file, or its job file";
+
+/** Declares a command's run, and the flags of its object store, as `withStoreFlags` does. */
+export function withRun(command: Command, given: CliIo): CliIo {
+  const io = withStoreFlags(command, given);
+  command.argument("<run>", runDescription);
+  return io;
+}
 
 /**
  * The run of a path: its directory, the merged file of its results, or its job file.

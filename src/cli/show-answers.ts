@@ -7,7 +7,7 @@ import { runStorage } from "../run/directory/run-storage.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import { answerInBatchLine, idFieldOf, writesBatchLines } from "../run/openai-batch/batch-lines.ts";
 import { firstResults } from "../run/status/results.ts";
-import { table } from "../terminal/table.ts";
+import { type Column, table } from "../terminal/table.ts";
 import type { CliIo } from "./io.ts";
 
 const maxLabelWidth = 24;
@@ -44,13 +44,9 @@ export async function showAnswers(
       return [place === 0 ? shown : "", name, compactText(value)];
     });
   });
-  const columns = [
-    { title: id ?? "result", maxWidth: maxLabelWidth },
-    { title: "prompt" },
-    { title: field },
-  ];
+  const columns = [{ title: id ?? "result", maxWidth: maxLabelWidth }, "prompt", field];
   const without = <T>(list: readonly T[]) => (hasNames ? list : list.toSpliced(1, 1));
-  const lines = table(without(columns), cells.map(without), io.columns());
+  const lines = table(without<Column | string>(columns), cells.map(without), io.columns());
   io.stderr.write(`${lines.join("\n")}\n`);
 }
 

@@ -5,7 +5,7 @@ import { stateOrder } from "../run/status/state-words.ts";
 import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status/status.ts";
 import { duration, percent, rate } from "../terminal/progress-view.ts";
 import { batchesOf, counted, dollars, grouped, sized, spentOf } from "../terminal/quantities.ts";
-import { clip, table } from "../terminal/table.ts";
+import { clip, right, table } from "../terminal/table.ts";
 import { resumeCommand, retrySteps } from "./summary-view.ts";
 
 /** A status as lines for people, none longer than `columns`. */
@@ -124,15 +124,7 @@ function nextSteps(run: RunStatus): string[] {
 }
 
 function taskLines(tasks: readonly TaskStatus[], columns: number): string[] {
-  const set = [
-    { title: "task", align: "right" as const },
-    { title: "id" },
-    { title: "status" },
-    { title: "code" },
-    { title: "rows", align: "right" as const },
-    { title: "failed", align: "right" as const },
-    { title: "worker" },
-  ];
+  const set = [right("task"), "id", "status", "code", right("rows"), right("failed"), "worker"];
   const rows = tasks.map(({ task, id, state, code, rows, failed, worker }) => [
     String(task),
     id ?? "",
@@ -147,15 +139,8 @@ function taskLines(tasks: readonly TaskStatus[], columns: number): string[] {
 
 function workerLines(workers: readonly WorkerStatus[], columns: number): string[] {
   const isPlaced = workers.some(({ scheduler }) => scheduler !== undefined);
-  const set = [
-    { title: "worker" },
-    { title: "status" },
-    { title: "host" },
-    { title: "pid", align: "right" as const },
-    { title: "engine" },
-    { title: "device" },
-    ...(isPlaced ? [{ title: "scheduler" }] : []),
-  ];
+  const place = isPlaced ? ["scheduler"] : [];
+  const set = ["worker", "status", "host", right("pid"), "engine", "device", ...place];
   const rows = workers.map(({ id, state, host, pid, engine, device, scheduler }) => [
     id,
     state,

@@ -33,7 +33,6 @@ interface SummaryFacts {
   paint: Paint;
 }
 
-/** The facts that a summary lacks, from the seal. */
 export async function summaryFacts(
   { summary, wasSealed, error }: RunResult,
   { openStorage }: Pick<RunDependencies, "openStorage">,

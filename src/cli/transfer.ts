@@ -6,8 +6,7 @@ import type {
 import type { TransferContext } from "../data/transfer/upload.ts";
 import { errorFromRecord, SluiceError } from "../foundation/errors.ts";
 import { counted } from "../terminal/quantities.ts";
-import type { CliIo } from "./io.ts";
-import { write } from "./io.ts";
+import { type CliIo, writeJson } from "./io.ts";
 
 /** Options of `sluice upload` and `sluice download`. */
 export interface TransferFlags {
@@ -54,7 +53,7 @@ export async function transfer(
       reporter.clear();
     }
     const seconds = Math.round(clock.monotonic() - begunMs) / 1000;
-    await write(io, `${JSON.stringify({ ...summary, seconds })}\n`);
+    await writeJson(io, { ...summary, seconds });
     if (summary.leftOut > 0) {
       const what = "links to folders or nowhere, pipes";
       io.stderr.write(`note: ${counted(summary.leftOut, "name")} left out: ${what}\n`);

@@ -4,9 +4,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { ExactRow } from "../foundation/exact-json.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunPreview } from "../run/preview/preview.ts";
-import { batchStage } from "./batch-stage.ts";
 import {
-  countRows,
   type DatasetColumn,
   type DatasetRun,
   jobOfDataset,
@@ -17,13 +15,12 @@ import {
   rowsOfDataset,
   runDataset,
   schemaOfDataset,
-  statsOfDataset,
 } from "./execution.ts";
 import type { Pipe } from "./generate.ts";
-import type { ModuleReference } from "./module-reference.ts";
 import { printRows } from "./print-rows.ts";
 import type { Pipeline, Source, Step } from "./step.ts";
-import { stepCodeOf } from "./step-code.ts";
+import type { ModuleReference } from "./step-code.ts";
+import { batchStage, stepCodeOf } from "./step-code.ts";
 import type {
   Awaitable,
   BatchClass,
@@ -295,8 +292,10 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
   }
 
   /** Number of result rows. */
-  count(options: ReadDatasetOptions = {}): Promise<number> {
-    return countRows(this.#pipeline, options);
+  async count(options: ReadDatasetOptions = {}): Promise<number> {
+    let count = 0;
+    for await (const _ of rowsOfDataset(this.#pipeline, options)) count++;
+    return count;
   }
 
   /**
@@ -312,8 +311,13 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
    * Runs all rows through the stages and counts rows, calls and seconds of each. Results are
    * dropped.
    */
-  stats(options: ReadDatasetOptions = {}): Promise<readonly StageState[]> {
-    return statsOfDataset(this.#pipeline, options);
+  async stats(options: ReadDatasetOptions = {}): Promise<readonly StageState[]> {
+    let found: readonly StageState[] = [];
+    const rows = rowsOfDataset(this.#pipeline, options, undefined, (stages) => {
+      found = stages;
+    });
+    for await (const _ of rows);
+    return found;
   }
 
   /**

@@ -65,7 +65,6 @@ export interface DatasetRun extends RunResult {
   resumed: number;
 }
 
-/** Runs a dataset. */
 export async function runDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
@@ -107,7 +106,6 @@ class StageTally {
     if (event.stages) this.#workers.set(event.worker, event.stages);
   }
 
-  /** Each stage, summed over all workers. */
   stages(): StageState[] {
     const sums = new Map<string, StageState>();
     for (const states of this.#workers.values()) {
@@ -213,11 +211,8 @@ export async function* rowsOfDataset(
   try {
     const segment = await workshop.lastSegment(pipeline);
     const job = { ...options.job, ...jobOfSegment(segment, written(options.resources)) };
-    const reading: StreamOptions = {
-      ...options,
-      ...(most !== undefined && { ahead: () => most - given }),
-      ...(onEnd && { onEnd }),
-    };
+    const ahead = most === undefined ? undefined : () => most - given;
+    const reading: StreamOptions = { ...options, ahead, onEnd };
     for await (const { value } of streamJob(job, reading, segment.functions)) {
       given++;
       yield value;
@@ -229,13 +224,6 @@ export async function* rowsOfDataset(
   }
 }
 
-export async function countRows(pipeline: Pipeline, options: ReadDatasetOptions): Promise<number> {
-  let count = 0;
-  for await (const _ of rowsOfDataset(pipeline, options)) count++;
-  return count;
-}
-
-/** Rows from which columns are inferred. */
 const schemaRows = 20;
 
 /** A column of a dataset's rows. */
@@ -284,18 +272,6 @@ function columnsBehind(step: Step, columns: Column[]): Column[] | undefined {
   return columns.map((column) => ({ ...column, name: names[column.name] ?? column.name }));
 }
 
-export async function statsOfDataset(
-  pipeline: Pipeline,
-  options: ReadDatasetOptions,
-): Promise<readonly StageState[]> {
-  let found: readonly StageState[] = [];
-  const rows = rowsOfDataset(pipeline, options, undefined, (stages) => {
-    found = stages;
-  });
-  for await (const _ of rows);
-  return found;
-}
-
 function jobWith(
   segment: Segment,
   { output, job, resources }: Pick<RunDatasetOptions, "output" | "job" | "resources">,
@@ -309,10 +285,7 @@ function jobWith(
 function outputPath({ output, workingDirectory }: RunDatasetOptions): string {
   const path = typeof output === "string" ? output : (output.path ?? "out");
   if (path.includes("://")) return path;
-  return resolve(
-    surroundingsOf({ ...(workingDirectory && { workingDirectory }) }).workingDirectory,
-    path,
-  );
+  return resolve(surroundingsOf({ workingDirectory }).workingDirectory, path);
 }
 
 function interim({ resources, job, ...options }: ReadDatasetOptions | RunDatasetOptions) {

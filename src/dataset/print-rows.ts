@@ -8,7 +8,6 @@ export function printRows(rows: readonly object[]): void {
   }
 }
 
-/** Prints a notice for the user of the program to stderr. */
 export function printNotice(message: string): void {
   process.stderr.write(`sluice: ${message}\n`);
 }

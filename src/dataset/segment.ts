@@ -75,7 +75,6 @@ export function jobOfSegment(
   } as unknown as Pick<JobInput, "input" | "model" | "limit" | "shard">;
 }
 
-/** Rows of the program as JSON lines. */
 export function* linesOfRows({ rows }: Extract<Source, { kind: "rows" }>): Generator<string> {
   for (const row of rows) yield JSON.stringify(row);
 }

@@ -1,10 +1,14 @@
+import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import { SluiceError } from "../foundation/errors.ts";
 import { digestOf, sha256Hex } from "../foundation/hashing.ts";
+import type { JsonObject } from "../foundation/json.ts";
 import { typedResult } from "../foundation/json-result.ts";
+import { parseMemory } from "../foundation/memory-size.ts";
+import { nearest } from "../foundation/suggest.ts";
 import { toWire } from "../foundation/typed-json.ts";
-import { moduleOf } from "./module-reference.ts";
 import type { StepCode } from "./step.ts";
-import type { Closure } from "./types.ts";
+import type { BatchOptions, Closure } from "./types.ts";
 
 /**
  * The code of a stage, with a digest that tells it from other code.
@@ -60,4 +64,72 @@ function valueOfClosure(call: string, name: string, value: unknown): unknown {
     });
   });
   return ["value", toWire(typed)];
+}
+
+/**
+ * Code that any worker can load: the address of a module, or its path relative to the working
+ * directory. A name after `#` selects an export; default: the default export.
+ * `${import.meta.url}#Name` is an export of the module in which it is written.
+ */
+export type ModuleReference = URL | string;
+
+/** The module and export of a reference. @throws SluiceError `USAGE` for other schemes. */
+function moduleOf(reference: ModuleReference): StepCode {
+  const text = String(reference);
+  const mark = text.lastIndexOf("#");
+  const address = mark < 0 ? text : text.slice(0, mark);
+  const name = mark < 0 ? "" : text.slice(mark + 1);
+  return { module: pathOf(address), ...(name !== "" && { export: name }) };
+}
+
+function pathOf(address: string): string {
+  if (address.startsWith("file:")) return fileURLToPath(address);
+  if (!/^[a-z][a-z0-9+.-]+:/i.test(address)) return address;
+  throw new SluiceError("USAGE", `a stage cannot be loaded from ${address}`, {
+    hint: "name a module of this machine: new URL('./stage.ts', import.meta.url), or its path",
+  });
+}
+
+const optionNames = [
+  "batchSize",
+  "rows",
+  "batchFormat",
+  "concurrency",
+  "numCpus",
+  "numGpus",
+  "memory",
+  "constructorArgs",
+  "timeoutMs",
+  "name",
+  "closure",
+] as const satisfies readonly (keyof BatchOptions)[];
+
+/**
+ * The stage of a `mapBatches` call, as a job has it.
+ *
+ * @throws SluiceError `OPTION_UNKNOWN`, which names the nearest option.
+ */
+export function batchStage(options: BatchOptions): JsonObject {
+  for (const name of Object.keys(options)) {
+    if ((optionNames as readonly string[]).includes(name)) continue;
+    const meant = nearest(name, optionNames);
+    const instead = meant ? `did you mean ${meant}?` : `it has ${optionNames.join(", ")}`;
+    throw new SluiceError("OPTION_UNKNOWN", `mapBatches: ${name}; ${instead}`, {
+      hint: "see docs/dataset.md",
+    });
+  }
+  const { memory, closure: _, ...others } = options;
+  const memoryBytes = typeof memory === "string" ? parseMemory(memory) : memory;
+  const stage = {
+    kind: "mapBatches",
+    ...others,
+    ...(memoryBytes !== undefined && { memoryBytes }),
+  };
+  const written = JSON.parse(JSON.stringify(stage)) as JsonObject;
+  if (!isDeepStrictEqual(written.constructorArgs, others.constructorArgs)) {
+    throw new SluiceError("USAGE", "constructorArgs hold what JSON does not have", {
+      hint: "give texts, numbers, lists and objects: they are written into the plan",
+    });
+  }
+  return written;
 }

@@ -32,7 +32,6 @@ export type Source =
   /** The rows of several datasets, one dataset after another. */
   | { kind: "union"; parts: readonly Pipeline[] };
 
-/** A source and the steps after it. */
 export interface Pipeline {
   source: Source;
   steps: readonly Step[];

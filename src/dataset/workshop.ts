@@ -39,7 +39,6 @@ export class Workshop {
   readonly #options: WorkshopOptions;
   /** True if stages before a barrier are kept as runs beside the output, which can be resumed. */
   readonly #keepsRuns: boolean;
-  /** Runs of stages before a barrier, in order. */
   readonly interimRuns: RunResult[] = [];
   #temporary: string | undefined;
   #standing: Storage | undefined;
@@ -53,7 +52,7 @@ export class Workshop {
 
   /** A workshop whose files stay, in the folder `OUTPUT.stages`. */
   static beside(output: string, options: WorkshopOptions): Workshop {
-    return new Workshop(storageAt(besideOutput(output), options), options, true);
+    return new Workshop(dependenciesOf(options).openStorage(besideOutput(output)), options, true);
   }
 
   /**
@@ -63,9 +62,10 @@ export class Workshop {
    */
   static async temporary(options: WorkshopOptions, output?: string): Promise<Workshop> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-dataset-"));
-    const workshop = new Workshop(storageAt(folder, options), options, false);
+    const workshop = new Workshop(dependenciesOf(options).openStorage(folder), options, false);
     workshop.#temporary = folder;
-    if (output !== undefined) workshop.#standing = storageAt(besideOutput(output), options);
+    if (output !== undefined)
+      workshop.#standing = dependenciesOf(options).openStorage(besideOutput(output));
     return workshop;
   }
 
@@ -193,10 +193,6 @@ function isCarriedOut({ stages }: Segment, { kind }: Barrier): boolean {
 
 function besideOutput(output: string): string {
   return `${output.replace(/\/+$/, "")}.stages`;
-}
-
-function storageAt(folder: string, options: WorkshopOptions): Storage {
-  return dependenciesOf(options).openStorage(folder);
 }
 
 function dependenciesOf(options: WorkshopOptions): RunDependencies {

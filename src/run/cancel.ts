@@ -8,7 +8,6 @@ import type { RunLocation } from "./directory/locate.ts";
 import { runStorage } from "./directory/run-storage.ts";
 import { readPlan } from "./plan/plan.ts";
 
-/** The outcome of a request to cancel. */
 export type CancelEnd =
   /** No process was at work; no request was made. */
   | "idle"
@@ -44,7 +43,7 @@ export async function cancelRun(
 ): Promise<CancelEnd> {
   const storage = runStorage(openStorage(directory));
   await readPlan(storage);
-  const look = () => lookAtLives(storage, { clock, processes, ...(signal && { signal }) });
+  const look = () => lookAtLives(storage, { clock, processes, signal });
   const lives = await look();
   if (!isAtWork(lives)) return "idle";
   await requestCancel(storage, sortableId(clock, random), graceMs);
@@ -67,7 +66,7 @@ export async function workersLeft(
   const storage = runStorage(openStorage(directory));
   const start = clock.monotonic();
   while (clock.monotonic() - start < limits.maxLeaveMs) {
-    const { workers } = await lookAtLives(storage, { clock, processes, ...(signal && { signal }) });
+    const { workers } = await lookAtLives(storage, { clock, processes, signal });
     if (!workers.some(({ lives }) => lives)) return;
     await sleep(clock, lookIntervalMs, signal);
   }

@@ -45,7 +45,6 @@ const cleanedPrefixes = [
 /** What a cleaning removed, or would remove. */
 export interface Cleaning {
   files: number;
-  /** Freed bytes. */
   freedBytes: number;
   /** Bytes of files that stay, under another name. */
   publishedBytes: number;

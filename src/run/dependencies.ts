@@ -17,7 +17,6 @@ export interface RunDependencies {
   openStorage(location: string): Storage;
   /** Where input files are found and opened. */
   inputs: InputStores;
-  /** Version of Sluice. */
   software: string;
   /** By which a call tells a provider that its batches are over; absent: it tells none. */
   engineContext?(): EngineContext;

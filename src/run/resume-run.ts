@@ -35,7 +35,7 @@ export async function resumeRun(
   const storage = runStorage(dependencies.openStorage(location.directory));
   const plan = await readPlan(storage);
   if (await openRetry(storage, plan)) {
-    const asked = { ...options, change, ...(elsewhere && { elsewhere }) };
+    const asked = { ...options, change, elsewhere };
     const retried = await resumeRetry(location, dependencies, asked);
     if (retried) return retried;
   }

@@ -11,7 +11,6 @@ import type { Plan } from "./plan/plan.ts";
 
 /** Shared context of all work on one generation of one run. */
 export interface RunContext {
-  /** Rooted at the run directory. */
   storage: Storage;
   /** Rooted at the run directory's parent: merged files are written there. */
   outside: Storage;

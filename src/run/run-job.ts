@@ -26,7 +26,7 @@ import { type OpenedRun, type OpenRunOptions, openOrPlan } from "./plan/open-run
 import { eachTask, type Plan, plannedRows } from "./plan/plan.ts";
 import { deleteProviderFiles } from "./provider-batches/provider-side.ts";
 import { writeAxolotlReport } from "./report/axolotl-report.ts";
-import { reuseNotices } from "./reuse/with-reuse.ts";
+import { reuseNotices } from "./reuse/reusing-engine.ts";
 import type { RunContext } from "./run-context.ts";
 import { committedTasks, readCommits } from "./seal/commits.ts";
 import type { Manifest } from "./seal/manifest.ts";
@@ -35,8 +35,7 @@ import { sealRun } from "./seal/seal.ts";
 import { cutNotice } from "./status/cut-answers.ts";
 import { EventStream } from "./status/event-stream.ts";
 import type { RunEvent, RunSummary } from "./status/events.ts";
-import { openCounts } from "./status/stopped-counts.ts";
-import { requestsOfStopped } from "./status/stopped-requests.ts";
+import { openCounts, requestsOfStopped } from "./status/stopped-counts.ts";
 import {
   type CallFacts,
   duplicatesNotice,
@@ -69,7 +68,6 @@ export interface RunJobOptions
 export interface RunResult {
   summary: RunSummary;
   exitCode: number;
-  /** Why the run is not sealed. */
   error?: SluiceError;
   /** True if the run was sealed before this call, which did nothing. */
   wasSealed: boolean;
@@ -122,7 +120,7 @@ export async function runJob(
     ...{ storage, clock, processes, id, trace: dependencies.trace },
     job: present.job,
     ownModel: opened.job.model,
-    ...(options.cancelsBefore !== undefined && { cancelsBefore: options.cancelsBefore }),
+    cancelsBefore: options.cancelsBefore,
   });
   const seal = (engine: Manifest["engine"]) =>
     sealRun(context, {
@@ -250,34 +248,47 @@ async function dispatch(
   coordinator: Coordinator,
   options: CallOptions & Pick<BackendRun, "onEvent">,
 ): Promise<{ end?: DispatchEnd; engine: Manifest["engine"] }> {
-  const { context, job, backend } = run;
-  const { onEvent, signal, isDetached = false } = options;
-  if (pending.tasks.length === 0) return { engine: null };
+  const { context, job, backend, workers, totalRows: rows } = run;
+  const { tasks, rowsOf, committed } = pending;
+  const { onEvent, isDetached = false } = options;
+  if (tasks.length === 0) return { engine: null };
   const isWeak = context.storage.createsOnce === false;
   const commits = isWeak ? new ProposedCommits(context, coordinator) : undefined;
-  const budget = await openBudget({ context, job, committed: pending.committed }, onEvent);
-  const signals = [signal, coordinator.signal, ...(budget ? [budget.signal] : [])];
-  const stop = AbortSignal.any(signals);
+  const budget = await openBudget({ context, job, committed }, onEvent);
+  const signals = [options.signal, coordinator.signal, ...(budget ? [budget.signal] : [])];
+  const signal = AbortSignal.any(signals);
+  let engine: Manifest["engine"] = null;
+  const hear: BackendRun["onEvent"] = (event, isStored) => {
+    if (event.type === "worker-start") engine = { name: event.engine, choices: event.choices };
+    // An engine may continue to adjust its settings, such as the limit of requests in flight.
+    const found = event.type === "task-end" ? event.choices : undefined;
+    if (engine && found) engine = { ...engine, choices: found };
+    onEvent(event, isStored);
+    budget?.hear(event);
+    commits?.hear(event);
+  };
   try {
     budget?.start();
     // If earlier calls spent the whole budget, no request will be sent.
     if (!budget?.signal.aborted) {
       // Once a run has answers, the notice was read.
-      const told = pending.committed.size === 0 ? effectNotices(job) : [];
+      const told = committed.size === 0 ? effectNotices(job) : [];
       for (const message of told) onEvent({ type: "notice", message });
-      const notice = await hostedNotice(context, stop);
+      const notice = await hostedNotice(context, signal);
       if (notice !== undefined) onEvent({ type: "notice", message: notice });
       await backend.prepare(job, options);
     }
-    const ended = runPending({ ...run, isDetached }, pending, stop, (event, isStored) => {
-      onEvent(event, isStored);
-      budget?.hear(event);
-      commits?.hear(event);
-    });
+    const ended = failedBefore(context, job, committed).then((before) =>
+      backend.run({
+        ...{ context, location: run.location.directory, job, tasks, rowsOf, workers, isDetached },
+        ...{ maxFailedRows: failedRowsAllowed(job, { rows }), failedBefore: before },
+        ...{ onEvent: hear, signal },
+      }),
+    );
     // In parallel with the work: it is for people, and the first request must not wait for it.
-    const [end] = await Promise.all([ended, tellOfFirstRows(context, onEvent, stop)]);
+    const [end] = await Promise.all([ended, tellOfFirstRows(context, onEvent, signal)]);
     await commits?.settled();
-    return end;
+    return { end, engine };
   } finally {
     budget?.close();
   }
@@ -290,37 +301,6 @@ async function tellOfFirstRows(
 ): Promise<void> {
   const notices = [...inputNotices(context.plan), ...(await firstRowsNotices(context, signal))];
   for (const message of notices) onEvent({ type: "notice", message });
-}
-
-type DetachableRun = PresentRun & { isDetached: boolean };
-
-async function runPending(
-  { context, location, job, backend, workers, totalRows, isDetached }: DetachableRun,
-  pending: Pending,
-  signal: AbortSignal,
-  onEvent: BackendRun["onEvent"],
-): Promise<{ end: DispatchEnd; engine: Manifest["engine"] }> {
-  let engine: Manifest["engine"] = null;
-  const end = await backend.run({
-    context,
-    location: location.directory,
-    job,
-    tasks: pending.tasks,
-    rowsOf: pending.rowsOf,
-    workers,
-    isDetached,
-    maxFailedRows: failedRowsAllowed(job, { rows: totalRows }),
-    failedBefore: await failedBefore(context, job, pending.committed),
-    onEvent: (event, isStored) => {
-      if (event.type === "worker-start") engine = { name: event.engine, choices: event.choices };
-      // An engine may continue to adjust its settings, such as the limit of requests in flight.
-      const found = event.type === "task-end" ? event.choices : undefined;
-      if (engine && found) engine = { ...engine, choices: found };
-      onEvent(event, isStored);
-    },
-    signal,
-  });
-  return { end, engine };
 }
 
 export interface Pending {
@@ -429,7 +409,6 @@ export function areFailuresAllowed(
   return failed <= (failedRowsAllowed(job, plan) ?? 0);
 }
 
-/** The result of a call whose run is sealed. */
 export function sealedResult(
   manifest: Manifest,
   job: JobSpec,

@@ -8,17 +8,14 @@ export interface Submission {
   scheduler: string;
   /** Its id of the submission, such as `123`. */
   id: string;
-  /** Number of shares into which all tasks are divided. */
   takers: number;
   /** The shares that got a worker, as an index set. */
   shares: string;
   /** 1, or the number of a retry. */
   generation: number;
-  /** Id of the coordinator that submitted it. */
   coordinator: string;
   /** ISO 8601. */
   submittedAt: string;
-  /** What was sent. */
   sent: string;
 }
 

@@ -152,7 +152,6 @@ export class Admission {
     return this.#inFlight;
   }
 
-  /** Requests that wait, of one priority or of all. */
   waiting(priority?: Priority): number {
     const { online, batch } = this.#queues;
     return priority === undefined ? online.size + batch.size : this.#queues[priority].size;

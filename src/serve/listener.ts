@@ -33,7 +33,6 @@ export interface ListenerOptions {
   random: Random;
   /** The writer of errors outside of every wire, such as those of broken HTTP. */
   writeError: WriteError;
-  /** Called with the facts of each answered request. */
   onAnswered(facts: RequestFacts): void;
   /** Called with those of a request whose answer was not sent. */
   onCut?(facts: RequestFacts): void;

@@ -10,7 +10,6 @@ import { CounterTally, HistogramTally } from "./tallies.ts";
 /** Bounds of histograms, in seconds. */
 const requestSeconds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const tokenSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
-/** Bounds of batches, in requests. */
 const batchRequests = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /** The figures of a server in the text format of Prometheus; all durations are in seconds. */

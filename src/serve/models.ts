@@ -2,13 +2,11 @@ import { SluiceError } from "../foundation/errors.ts";
 import { nearest } from "../foundation/suggest.ts";
 import type { ServedModel } from "./served-model.ts";
 
-/** The loaded models of a server, by name. */
 export class Models {
   readonly #byName = new Map<string, ServedModel>();
   /** Names of those that are still being loaded. */
   coming: ReadonlySet<string> = new Set();
 
-  /** Adds a model, or replaces the one with its name. */
   add(model: ServedModel): void {
     this.#byName.set(model.name, model);
   }

@@ -2,10 +2,9 @@ import { z } from "zod";
 import { modelOptions } from "../engines/model-options.ts";
 import { atLeastOne, oneLine } from "../foundation/setting.ts";
 import { backendProblems } from "../run/job/backend-problems.ts";
+import { rayOptions, workersOptions } from "../run/job/backend-schemas.ts";
 import { generationOptions } from "../run/job/generation-schema.ts";
-import { rayOptions } from "../run/job/ray-schema.ts";
 import { modelFromName } from "../run/job/value-text.ts";
-import { workersOptions } from "../run/job/workers-schema.ts";
 import { mostWorkers, workerOptions } from "./torchserve/archive-options.ts";
 
 const milliseconds = z.int().min(0).max(86_400_000);
@@ -27,7 +26,6 @@ const model = z
   .transform((given) => (typeof given === "string" ? modelFromName(given) : given))
   .pipe(modelOptions);
 
-/** A model and how it is served. */
 const servedModel = z.strictObject({
   model,
   /** How answers are sampled where a request does not say. */
@@ -172,18 +170,17 @@ export const serveSchema = z.strictObject({
 
 /** The keys of a server's file at a path, for suggestions. */
 export function serveKeysAt(path: readonly string[]): readonly string[] {
-  if (path.length === 0) return Object.keys(serveSchema.shape);
-  const [first, ...deeper] = path;
-  if (first === "limits" && deeper.length === 0) return Object.keys(serveLimits.shape);
-  if (first === "archives" && deeper.length === 0) return Object.keys(archives.shape);
-  if (first === "batches" && deeper.length === 0) return Object.keys(batches.shape);
-  if (first === "batches" && deeper[0] === "ray") return Object.keys(rayOptions.shape);
-  if (first === "batches" && deeper[0] === "workers") return Object.keys(workersOptions.shape);
-  if (first === "routes" && deeper.length === 1) return Object.keys(bodyRoute.shape);
-  if (first === "tokens" && deeper.length === 1) return Object.keys(token.shape);
-  if (first === "models" && deeper.length === 1) return Object.keys(servedModel.shape);
-  return [];
+  // Names of models, and numbers in lists, are not keys.
+  const isListed = ["routes", "tokens", "models"].includes(path[0] ?? "") && path.length === 2;
+  const at = isListed ? path[0]! : path.join(".");
+  return Object.keys(shapes[at]?.shape ?? {});
 }
+
+const shapes: Readonly<Record<string, { shape: object }>> = {
+  ...{ "": serveSchema, limits: serveLimits, archives, batches },
+  ...{ "batches.ray": rayOptions, "batches.workers": workersOptions },
+  ...{ routes: bodyRoute, tokens: token, models: servedModel },
+};
 
 export type ServeInput = z.input<typeof serveSchema>;
 export type ServeOptions = z.output<typeof serveSchema>;

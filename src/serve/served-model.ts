@@ -1,4 +1,10 @@
 import type { Engine, EngineContext } from "../engines/engine.ts";
+import {
+  firstPieceAttributes,
+  requestAttributes,
+  requestSpanName,
+  responseAttributes,
+} from "../engines/gen-ai-attributes.ts";
 import { answeredApis, describeEngine } from "../engines/registry.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import {
@@ -16,7 +22,12 @@ import {
 import type { JsonObject } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { randomInteger } from "../foundation/random.ts";
-import type { TraceContext } from "../foundation/telemetry.ts";
+import {
+  isSampled,
+  type Span,
+  type Telemetry,
+  type TraceContext,
+} from "../foundation/telemetry.ts";
 import { wireTable } from "../foundation/wire-table.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
@@ -25,14 +36,12 @@ import { askUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
 import { Admission } from "./admission.ts";
-import { ModelSpans } from "./model-spans.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import { placedWorkers, type SharedResources } from "./placed-workers.ts";
 import { Suspects } from "./suspects.ts";
 import type { Caller } from "./tokens.ts";
 import type { Workers } from "./workers.ts";
 
-/** One call of a client. */
 export interface Call {
   caller: Caller;
   /** Aborted when the client has left, or when the time of the call is over. */
@@ -378,4 +387,52 @@ function parametersOf({ model, generation }: ServedModelOptions, seed: number): 
   const sampled = { temperature: samplingTemperature, ...generation };
   const maxNewTokens = describeEngine(model).maxNewTokens ?? limits.maxNewTokens;
   return generationParameters(sampled, seed, maxNewTokens);
+}
+
+/** The spans of one request to a model: its wait, and then its time with the engine. */
+class ModelSpans {
+  readonly #telemetry: Telemetry;
+  readonly #parent: TraceContext;
+  /** The one that has not ended. */
+  #span: Span;
+
+  /**
+   * Begins with the wait for the request's turn. A request of a trace that is not recorded has no
+   * spans, but carries the trace on.
+   */
+  static begin(
+    telemetry: Telemetry | undefined,
+    parent: TraceContext,
+    request: InferenceRequest,
+  ): ModelSpans | undefined {
+    request.trace = parent;
+    return telemetry && isSampled(parent) ? new ModelSpans(telemetry, parent) : undefined;
+  }
+
+  private constructor(telemetry: Telemetry, parent: TraceContext) {
+    this.#telemetry = telemetry;
+    this.#parent = parent;
+    this.#span = telemetry.start("queue", { parent });
+  }
+
+  /** Its turn has come: what the engine traces of the request stands below this. */
+  admitted(model: string, engine: string, request: InferenceRequest): void {
+    this.#span.end();
+    this.#span = this.#telemetry.start(requestSpanName(model, request), {
+      parent: this.#parent,
+      attributes: requestAttributes(engine, model, request),
+    });
+    request.trace = this.#span.context;
+  }
+
+  answered({ usage, firstPieceMs }: { usage: Usage; firstPieceMs: number | undefined }): void {
+    this.#span.set(responseAttributes({ usage }));
+    if (firstPieceMs !== undefined) this.#span.set(firstPieceAttributes(firstPieceMs / 1000));
+    this.#span.end();
+  }
+
+  failed(code: string): void {
+    this.#span.fail(code);
+    this.#span.end();
+  }
 }

@@ -37,7 +37,6 @@ import { descriptionRoutes } from "./torchserve/predictions.ts";
 import { sendFailure } from "./torchserve/replies.ts";
 import { TorchServeWire } from "./torchserve/wire.ts";
 
-/** A running server. */
 export interface Server {
   /** The addresses that it listens on, such as `http://127.0.0.1:8080`, by what they serve. */
   readonly addresses: Readonly<Record<Kind, string>>;
@@ -120,7 +119,6 @@ function assertJoins({ batches: { backend, ray } }: ServeOptions, context: Serve
   });
 }
 
-/** A certificate and its key, in PEM. */
 interface Tls {
   certificate: string;
   key: string;

@@ -52,7 +52,6 @@ export class Suspects {
     if (this.#byDigest.size > maxSuspects) this.#byDigest.delete(oldest!);
   }
 
-  /** Records an answer. */
   clear(request: InferenceRequest): void {
     if (this.#byDigest.size > 0) this.#byDigest.delete(digestOf(request));
   }

@@ -5,7 +5,6 @@ import { sha256Hex } from "../foundation/hashing.ts";
 import type { Priority } from "./admission.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 
-/** Who sends a request. */
 export interface Caller {
   /** Name of the token, or the address of an anonymous caller. */
   name: string;

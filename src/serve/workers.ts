@@ -4,7 +4,6 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
 import { mostRoom, PrefixAffinity, type Replica } from "./prefix-affinity.ts";
 
-/** One loaded copy of a model. */
 export interface ModelWorker extends Replica {
   /** Its number among the workers of its model, from 0. */
   readonly place: number;

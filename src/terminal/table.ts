@@ -54,13 +54,14 @@ export function clip(text: string, width: number): string {
  * columns. No line is longer than `columns`: the last column is cut.
  *
  * @example
- * table([{ title: "task" }, { title: "rows", align: "right" }], [["0", "500"]]);
+ * table(["task", right("rows")], [["0", "500"]]);
  */
 export function table(
-  columns: readonly Column[],
+  titled: readonly (Column | string)[],
   rows: readonly (readonly string[])[],
   maxColumns = Number.POSITIVE_INFINITY,
 ): string[] {
+  const columns = titled.map((each): Column => (typeof each === "string" ? { title: each } : each));
   const clipped = rows.map((row) =>
     columns.map(({ maxWidth }, index) => clip(row[index] ?? "", maxWidth ?? Infinity)),
   );
@@ -76,6 +77,9 @@ export function table(
   };
   return [line(columns.map(({ title }) => title)), ...clipped.map(line)];
 }
+
+/** A column of numbers. */
+export const right = (title: string): Column => ({ title, align: "right" });
 
 /** Breaks a text at spaces into lines of at most `width` characters. A longer word stays whole. */
 export function wrap(text: string, width: number): string[] {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { shuffled } from "../../src/dataset/shuffle.ts";
+import { shuffled } from "../../src/dataset/barrier.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "sluice-shuffle-"));

@@ -143,7 +143,7 @@ export function callSeal(world: World, host: string): Promise<CallEnd> {
   const actor = world.newActor(host, "command");
   world.note(`seal ${actor.pid} on ${host}`);
   const target = { location: world.location, dependencies: world.dependenciesOf(actor) };
-  const program = sealAsLeader({ ...target, generation: 1 }).then(
+  const program = sealAsLeader(target).then(
     (): CallEnd => ({ idle: true }),
     (error: unknown): CallEnd => ({ error: asSluiceError(error) }),
   );

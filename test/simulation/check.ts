@@ -7,7 +7,7 @@ import { publishedForm } from "../../src/run/output/published-form.ts";
 import { type Plan, readPlan } from "../../src/run/plan/plan.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import type { Manifest } from "../../src/run/seal/manifest.ts";
-import { verifyAndMend } from "../../src/run/seal/verify-and-mend.ts";
+import { verifyAndMend } from "../../src/run/seal/verify.ts";
 import { formProblem } from "./forms.ts";
 import {
   type AskedGeneration,

@@ -72,9 +72,11 @@ vi.mock("../../src/run/directory/records.ts", async (importOriginal) => {
 
 vi.mock("../../src/run/retry/merge-task.ts", async (importOriginal) => {
   const original = await importOriginal<typeof import("../../src/run/retry/merge-task.ts")>();
-  const mergeTask: typeof original.mergeTask = (storage, { retried, ...source }, ...rest) => {
+  const mergeTask: typeof original.mergeTask = (storage, source, ...rest) => {
     const isKept = planted.bug === "old-answers-stay" && source.deadLetters === null;
-    const merged = isKept || !retried ? source : { ...source, retried };
+    const { task, commit } = source.retried;
+    const nothing = { task: { ...task, only: "999999" }, commit };
+    const merged = isKept ? { ...source, retried: nothing } : source;
     return original.mergeTask(storage, merged, ...rest);
   };
   return { ...original, mergeTask };

@@ -1,6 +1,6 @@
 import { asSluiceError } from "../../src/foundation/errors.ts";
 import { runStorage } from "../../src/run/directory/run-storage.ts";
-import { verifyAndMend } from "../../src/run/seal/verify-and-mend.ts";
+import { verifyAndMend } from "../../src/run/seal/verify.ts";
 import { resultChunks } from "../../src/run/status/results.ts";
 import { ends } from "./actor.ts";
 import { answerOf } from "./check.ts";

@@ -1,25 +1,25 @@
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { jsonAnswer, type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
+import {
+  type ClientOptions,
+  jsonAnswer,
+  type ProgramOptions,
+  runProgram,
+  withSentFile,
+} from "../joining/programs.ts";
 import type { Rendered, SchedulerClient, ShareState, SubmittedRun } from "../joining/scheduler.ts";
 import { fleetNameOf } from "./render.ts";
-import { type ListedFleet, type ListedTask, stateOf } from "./states.ts";
 
 /** `fleet create` copies the file of tasks to the state store first. */
 const createTimeoutMs = 300_000;
-/** Fleets whose tasks are listed at once. */
 const fleetsAtOnce = 4;
-
-export interface CodeEngineClientOptions extends Pick<ProgramOptions, "environment"> {
-  clock: Clock;
-}
 
 /** Serverless fleets by IBM's own program, `ibmcloud` with its plug-in `code-engine`. */
 export class CodeEngineClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
 
-  constructor({ environment, clock }: CodeEngineClientOptions) {
+  constructor({ environment, clock }: ClientOptions) {
     this.#clock = clock;
     const hint = "install ibmcloud, and: ibmcloud plugin install code-engine";
     this.#programs = { environment, hint };
@@ -102,4 +102,49 @@ export class CodeEngineClient implements SchedulerClient {
     const answer = jsonAnswer<Item[] | Record<string, Item[]>>(text, "ibmcloud", words);
     return Array.isArray(answer) ? answer : (answer[key] ?? []);
   }
+}
+
+/** What is read of a fleet in `fleet list --output json`. */
+interface ListedFleet {
+  id: string;
+  name: string;
+}
+
+/** What is read of a task in `fleet task list --output json`. */
+interface ListedTask {
+  index?: string | number;
+  status?: string;
+  /** Such as `exit_0`; releases before 2026 have the number. */
+  result_code?: string | number | null;
+  worker_name?: string | null;
+}
+
+/** Both spellings of success occur. A failed try is pending again. */
+const words: Readonly<Record<string, ShareState["state"]>> = {
+  pending: "pending",
+  running: "running",
+  canceling: "running",
+  succeeded: "successful",
+  successful: "successful",
+  failed: "failed",
+  canceled: "canceled",
+};
+
+/** @param submission name of the fleet. */
+export function stateOf(submission: string, task: ListedTask): ShareState {
+  // Such as 4, or 000-00000-4 in older releases.
+  const share = Number(
+    String(task.index ?? "0")
+      .split("-")
+      .at(-1),
+  );
+  const state = words[(task.status ?? "").toLowerCase()] ?? "pending";
+  const code = /(\d+)$/.exec(String(task.result_code ?? ""))?.[1];
+  // A task that waits again after a failed try has the code of that one.
+  const hasEnded = state === "successful" || state === "failed";
+  return {
+    ...{ submission, share, id: `${submission} ${share}`, state },
+    ...(task.worker_name && { node: task.worker_name }),
+    ...(code !== undefined && hasEnded && { exitCode: Number(code) }),
+  };
 }

@@ -28,13 +28,18 @@ export interface JoiningOptions extends Pick<OpenBackend, "check" | "prepare"> {
   program: readonly string[];
 }
 
+/** Each worker has Sluice, and checks and prepares its own machine before its first row. */
+export const ownMachines: JoiningOptions = {
+  ...{ program: ["sluice"], check: async () => {}, prepare: async () => {} },
+};
+
 /**
  * The backend of a scheduler that starts identical processes. They share the tasks among themselves
  * through the run directory, which this process follows.
  */
 export function joiningBackend(
   scheduler: Scheduler,
-  { program, check, prepare }: JoiningOptions,
+  { program, check, prepare }: JoiningOptions = ownMachines,
 ): OpenBackend {
   return {
     name: scheduler.name,
@@ -77,13 +82,11 @@ export function joiningBackend(
   };
 }
 
-/** The workers of one call. */
 class ShareWorkers implements Placement {
   readonly #scheduler: Scheduler;
   readonly #run: BackendRun;
   readonly #program: readonly string[];
   readonly #told = new Set<string>();
-  /** Workers that had ended before this call. */
   #before = new Set<string>();
   #nextLookMs = Number.NEGATIVE_INFINITY;
   /** Since when no worker runs, and none can start. */
@@ -293,7 +296,6 @@ export function sharesOf(
   return { takers, shares };
 }
 
-/** The shares that have one of these tasks. */
 function busyShares(open: readonly number[], tasks: number, takers: number): number[] {
   const busy = new Set<number>();
   let share = 0;

@@ -2,7 +2,6 @@ import { type Clock, sleep } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { LogOptions } from "./scheduler.ts";
 
-/** The log of a worker. */
 export interface WorkerLog {
   name: string;
   /** What it has from this byte on. */

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CommandResult, runCommand, type Spawn } from "../../foundation/subprocess.ts";
 import type { Environment } from "../context.ts";
@@ -10,7 +11,6 @@ import type { Rendered } from "./scheduler.ts";
 const callTimeoutMs = 60_000;
 /** Longest answer of a scheduler: some 10,000 workers in JSON. */
 const maxAnswerBytes = 256 * 2 ** 20;
-/** Lines of a refusal that are shown. */
 const shownLines = 3;
 
 /** The programs of a scheduler's client. */
@@ -21,6 +21,12 @@ export interface ProgramOptions {
   /** Longest time of a call; default: a minute. */
   timeoutMs?: number;
   spawn?: Spawn;
+}
+
+/** What the driver of a scheduler gets of this process. */
+export interface ClientOptions {
+  environment: Environment;
+  clock: Clock;
 }
 
 /**

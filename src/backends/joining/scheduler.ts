@@ -60,7 +60,6 @@ export interface SubmittedRun {
   submissions: readonly Pick<Submission, "id" | "shares">[];
 }
 
-/** How logs are read. */
 export interface LogOptions {
   /** Only those of this share; default: all. */
   share?: number;

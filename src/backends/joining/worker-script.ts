@@ -4,7 +4,6 @@ import type { ShareWork } from "./scheduler.ts";
 export interface WorkerStart {
   /** As words; default: those of the work. */
   command?: readonly string[] | undefined;
-  /** Shell lines before it. */
   setup?: string | undefined;
 }
 

@@ -1,22 +1,21 @@
 import type { Clock } from "../../foundation/clock.ts";
-import type { Environment } from "../context.ts";
 import { wholeLog, writeLogs } from "../joining/logs.ts";
-import { type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
+import {
+  type ClientOptions,
+  type ProgramOptions,
+  runProgram,
+  withSentFile,
+} from "../joining/programs.ts";
 import type { LogOptions, Rendered, SchedulerClient, SubmittedRun } from "../joining/scheduler.ts";
 import { containerName, runLabel, runLabelOf } from "./render.ts";
 import { type KubernetesWorker, parseRefusals, parseWorkers } from "./states.ts";
-
-export interface KubernetesClientOptions {
-  environment: Environment;
-  clock: Clock;
-}
 
 /** A cluster by its own client, `kubectl`, with that one's configuration. */
 export class KubernetesClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
 
-  constructor({ environment, clock }: KubernetesClientOptions) {
+  constructor({ environment, clock }: ClientOptions) {
     this.#clock = clock;
     const hint = "install kubectl, and see that kubectl get pods works here";
     this.#programs = { environment, hint };

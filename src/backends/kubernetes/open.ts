@@ -2,33 +2,26 @@ import { systemClock } from "../../foundation/clock.ts";
 import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { BackendContext, OpenBackend } from "../context.ts";
-import { joiningBackend } from "../joining/joining.ts";
+import { joiningBackend, ownMachines } from "../joining/joining.ts";
 import { assertSeen } from "../joining/places.ts";
 import { KubernetesClient } from "./client.ts";
 import { renderIndexedJob } from "./render.ts";
 
-/** In the image of the workers. */
-const program = ["sluice"];
-
 /** Pods of a Kubernetes cluster, one a worker, as an Indexed Job. */
 export function openKubernetes({ environment }: BackendContext): OpenBackend {
   const client = new KubernetesClient({ environment, clock: systemClock });
-  return joiningBackend(
-    {
-      name: "kubernetes",
-      render: renderIndexedJob,
-      async check(job) {
-        assertSeen(job, (place) => isMounted(job, place), mountHint);
-        const first = { generation: 1, takers: 1, shares: [0], program };
-        const rendered = await renderIndexedJob({ ...first, job, location: job.output.path });
-        await client.assertAccepted(rendered);
-      },
-      notices: gpuNotices,
-      client,
+  return joiningBackend({
+    name: "kubernetes",
+    render: renderIndexedJob,
+    async check(job) {
+      assertSeen(job, (place) => isMounted(job, place), mountHint);
+      const first = { generation: 1, takers: 1, shares: [0], program: ownMachines.program };
+      const rendered = await renderIndexedJob({ ...first, job, location: job.output.path });
+      await client.assertAccepted(rendered);
     },
-    // Each worker checks and prepares its own machine before its first row.
-    { program, check: async () => {}, prepare: async () => {} },
-  );
+    notices: gpuNotices,
+    client,
+  });
 }
 
 /** Clusters have no common names for kinds of GPUs. */

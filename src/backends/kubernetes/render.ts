@@ -100,12 +100,11 @@ function podOf(work: ShareWork, options: Options) {
   return {
     restartPolicy: "Never",
     terminationGracePeriodSeconds: options.gracePeriodSeconds ?? defaultGraceSeconds,
-    ...(options.serviceAccount !== undefined && { serviceAccountName: options.serviceAccount }),
-    ...(options.priorityClass !== undefined && { priorityClassName: options.priorityClass }),
-    ...(imagePullSecrets && { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
-    ...(options.nodeSelector && { nodeSelector: options.nodeSelector }),
-    ...(tolerations && { tolerations }),
-    ...(user !== undefined && { securityContext: contextOf(user) }),
+    serviceAccountName: options.serviceAccount,
+    priorityClassName: options.priorityClass,
+    imagePullSecrets: imagePullSecrets?.map((name) => ({ name })),
+    ...{ nodeSelector: options.nodeSelector, tolerations },
+    securityContext: user === undefined ? undefined : contextOf(user),
     containers: [containerOf(work, options)],
     ...(volumes.length > 0 && { volumes: volumes.map(volumeOf) }),
   };
@@ -137,13 +136,11 @@ function containerOf(work: ShareWork, options: Options) {
     image: options.image,
     command: ["/bin/sh", "-c", workerScript(work, "JOB_COMPLETION_INDEX", options)],
     ...(variables.length > 0 && { env: variables }),
-    ...(envFrom && {
-      envFrom: envFrom.map((from) =>
-        "secret" in from
-          ? { secretRef: { name: from.secret } }
-          : { configMapRef: { name: from.configMap } },
-      ),
-    }),
+    envFrom: envFrom?.map((from) =>
+      "secret" in from
+        ? { secretRef: { name: from.secret } }
+        : { configMapRef: { name: from.configMap } },
+    ),
     ...(Object.keys(resources).length > 0 && { resources }),
     ...(options.user !== undefined && {
       securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
@@ -152,8 +149,7 @@ function containerOf(work: ShareWork, options: Options) {
       volumeMounts: volumes.map(({ path, subPath, readOnly }, at) => ({
         name: `volume-${at}`,
         mountPath: path,
-        ...(subPath !== undefined && { subPath }),
-        ...(readOnly !== undefined && { readOnly }),
+        ...{ subPath, readOnly },
       })),
     }),
   };

@@ -141,7 +141,6 @@ function workersOf(job: ListedJob, pods: ReadonlyMap<string, ListedPod>): Kubern
 
 type State = Omit<ShareState, "share" | "submission" | "id">;
 
-/** The state of an index that its job has not decided. */
 function openState(job: ListedJob, pod: ListedPod | undefined): State {
   const isOver = (job.status.conditions ?? []).find(
     ({ type, status }) => status === "True" && /^(Complete|Failed)$/.test(type),

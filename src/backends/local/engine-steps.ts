@@ -1,4 +1,4 @@
-import type { EngineContext } from "../../engines/engine.ts";
+import type { Engine } from "../../engines/engine.ts";
 import type { Preparation } from "../../run/dispatch/backend.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { BackendContext } from "../context.ts";
@@ -6,12 +6,11 @@ import { workerEnvironment } from "./worker-process.ts";
 
 /** Steps for a job's engine on this machine, with the environment of its workers. */
 export interface EngineSteps {
-  /** This machine as the engine sees it. */
-  contextOf(job: JobSpec, preparation: Preparation): Promise<EngineContext>;
   /** Refuses what is not available, before anything is planned. */
   check(job: JobSpec, preparation: Preparation): Promise<void>;
-  /** Fetches what is missing. */
   prepare(job: JobSpec, preparation: Preparation): Promise<void>;
+  /** Fetches what is missing, and opens the engine in this process. */
+  open(job: JobSpec, preparation: Preparation): Promise<Engine>;
 }
 
 export function engineSteps(
@@ -21,8 +20,7 @@ export function engineSteps(
     const environment = workerEnvironment(here.environment, env);
     return { ...(await here.engineContext(environment, logger)), signal };
   };
-  return {
-    contextOf,
+  const steps: EngineSteps = {
     async check(job, preparation) {
       const { checkEngine } = await import("../../engines/prepare-engine.ts");
       await checkEngine(job.model, await contextOf(job, preparation), preparation);
@@ -40,5 +38,11 @@ export function engineSteps(
         onStep?.(undefined);
       }
     },
+    async open(job, preparation) {
+      await steps.prepare(job, preparation);
+      const { openEngine } = await import("../../engines/registry.ts");
+      return openEngine(job.model, await contextOf(job, preparation));
+    },
   };
+  return steps;
 }

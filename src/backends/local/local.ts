@@ -10,7 +10,6 @@ import type { DeviceGroups } from "./device-pool.ts";
 export interface Machine {
   cores: number;
   memoryBytes: number;
-  /** Free memory, if known. */
   freeMemoryBytes?: number;
 }
 

@@ -11,7 +11,7 @@ import type { BackendContext, OpenBackend } from "../context.ts";
 import type { DevicePool } from "./device-pool.ts";
 import { engineSteps } from "./engine-steps.ts";
 import type { LocalBackendOptions, Machine } from "./local.ts";
-import { WorkerStarter } from "./worker-starter.ts";
+import { WorkerStarter } from "./worker-process.ts";
 
 // A worker starts before anything is loaded that only a run needs: then both load at once, side by
 // side. So the rest is imported by the first call that needs it.
@@ -29,7 +29,6 @@ export async function deviceShares(
 /** Gives copies of models the GPUs of this machine that fewest others have. */
 export type DeviceShares = Pick<DevicePool, "lease">;
 
-/** The facts of this machine. */
 export function thisMachine(): Required<Machine> {
   return {
     cores: availableParallelism(),
@@ -99,7 +98,6 @@ function pool(
   };
 }
 
-/** What is needed to start workers. */
 type WorkersContext = Omit<BackendContext, "engineContext">;
 
 /** Starts worker processes on this machine, each with its own GPUs if its engine uses any. */

@@ -14,7 +14,6 @@ import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 /** A node of a cluster, as the bridge tells of it. */
 export interface RayNode {
   id: string;
-  /** Its address in the cluster. */
   address: string;
   alive: boolean;
   /** What it has in all, by Ray's names: `CPU`, `GPU`, `memory`, and the cluster's own. */
@@ -55,14 +54,12 @@ export interface Host {
   /** Resolves when its worker runs, or cannot run. */
   readonly started: Promise<HostStarted | HostRefused>;
   readonly ended: Promise<HostEnd>;
-  /** Its worker. */
   readonly channel: Channel<ToWorker, FromWorker>;
   kill(): void;
 }
 
 interface HostStarted {
   node: string;
-  /** Address of its node. */
   address: string;
 }
 
@@ -191,7 +188,6 @@ export class RayBridge {
     this.#onNodes = listener;
   }
 
-  /** Starts a host as soon as the cluster has room for it. */
   start(start: HostStart): Host {
     const name = String(this.#hosted++);
     const { memoryBytes, acceleratorType, ...booked } = start.resources;

@@ -49,7 +49,6 @@ export class HostPool {
   readonly #booked: HostResources;
   readonly #waiting = new Set<Waiting>();
   readonly #placed = new Set<Placed>();
-  /** Nodes to avoid, and until when. */
   readonly #suspects = new Map<string, number>();
   /** Nodes that cannot run workers. */
   readonly #unfit = new Set<string>();
@@ -101,7 +100,6 @@ export class HostPool {
     }
   }
 
-  /** Ends what waits. */
   close(): void {
     this.#timers.clear();
     this.#options.bridge.onNodes(() => {});

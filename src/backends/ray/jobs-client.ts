@@ -35,7 +35,6 @@ export interface RaySubmission {
 }
 
 export interface RayJobsOptions {
-  /** Address of the dashboard. */
   address: string;
   /** Names the token, as for Ray's own programs. */
   environment: Environment;

@@ -13,7 +13,7 @@ import { runStorage } from "../../run/directory/run-storage.ts";
 import { attachRun } from "../../run/follow/attach-run.ts";
 import { RunFollower } from "../../run/follow/run-follower.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
-import { identifiedJob } from "../../run/plan/identified-job.ts";
+import { identifiedJob } from "../../run/plan/open-run.ts";
 import { type Plan, readPlan } from "../../run/plan/plan.ts";
 import { openRetry } from "../../run/retry/abandon-retry.ts";
 import { runContext } from "../../run/run-context.ts";

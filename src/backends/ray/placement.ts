@@ -15,7 +15,6 @@ const nearlyMost = 0.9;
 
 const acceleratorPrefix = "accelerator_type:";
 
-/** What each worker of a job books on a node of a cluster. */
 export function bookedBy(job: JobSpec, nodes: readonly RayNode[]): HostResources {
   const { model, workers, ray = {} } = job;
   const { devices, usesAllCores } = describeEngine(model);

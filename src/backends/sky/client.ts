@@ -1,6 +1,9 @@
 import type { Clock } from "../../foundation/clock.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
+import type { Submission } from "../../run/submissions.ts";
 import { wholeLog, writeLogs } from "../joining/logs.ts";
 import {
+  type ClientOptions,
   callProgram,
   jsonAnswer,
   type ProgramOptions,
@@ -16,7 +19,6 @@ import type {
   SubmittedRun,
 } from "../joining/scheduler.ts";
 import { skyNameOf } from "./render.ts";
-import { type ListedJob, parseWorkers } from "./states.ts";
 
 /** The first launch of an account rents the machine of its controller, and files are sent. */
 const launchTimeoutMs = 1_800_000;
@@ -25,16 +27,12 @@ const callTimeoutMs = 180_000;
 /** Each reading of a log is a call that takes seconds. */
 const followIntervalMs = 15_000;
 
-export interface SkyClientOptions extends Pick<ProgramOptions, "environment"> {
-  clock: Clock;
-}
-
 /** Managed jobs by SkyPilot's own program, `sky`. */
 export class SkyClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
 
-  constructor({ environment, clock }: SkyClientOptions) {
+  constructor({ environment, clock }: ClientOptions) {
     this.#clock = clock;
     const hint = "pip install skypilot, and see that sky check works here";
     this.#programs = { environment, hint, timeoutMs: callTimeoutMs };
@@ -84,7 +82,6 @@ export class SkyClient implements SchedulerClient {
     return writeLogs(options, this.#clock, find, followIntervalMs);
   }
 
-  /** All managed jobs of this account. */
   async #queue(): Promise<ListedJob[]> {
     const args = ["jobs", "queue", "--all", "--verbose", "--output", "json"];
     const result = await callProgram("sky", args, this.#programs);
@@ -98,4 +95,60 @@ export class SkyClient implements SchedulerClient {
   #sky(...args: string[]): Promise<string> {
     return runProgram("sky", args, this.#programs);
   }
+}
+
+/** What is read of a job in `sky jobs queue --output json`. */
+interface ListedJob {
+  job_id: number;
+  job_name: string | null;
+  status: string | null;
+  infra?: string | null;
+  failure_reason?: string | null;
+  details?: string | null;
+}
+
+/**
+ * The workers of a run. Jobs of one submission have one name, and numbers in the order of their
+ * ranks.
+ *
+ * @param prefix beginning of the names of the run's jobs.
+ */
+export function parseWorkers(
+  listed: readonly ListedJob[],
+  prefix: string,
+  submissions: readonly Pick<Submission, "id" | "shares">[],
+): ShareState[] {
+  const shares = new Map(submissions.map(({ id, shares }) => [id, shares]));
+  const jobs = listed
+    .filter(({ job_name }) => job_name?.startsWith(prefix))
+    .sort((a, b) => a.job_id - b.job_id);
+  return [...Map.groupBy(jobs, ({ job_name }) => job_name!)].flatMap(([name, all]) => {
+    const known = shares.get(name);
+    const own = known === undefined ? undefined : [...indexesIn(known)];
+    return all.map((job, rank) => ({
+      ...{ submission: name, id: `${job.job_id}` },
+      share: own?.[rank] ?? rank,
+      ...stateOf(job),
+    }));
+  });
+}
+
+function stateOf({
+  status,
+  infra,
+  failure_reason,
+  details,
+}: ListedJob): Pick<ShareState, "state" | "reason" | "node"> {
+  const word = (status ?? "PENDING").replace(/^ManagedJobStatus\./, "");
+  const node = infra ? { node: infra } : {};
+  const told = failure_reason ?? details;
+  if (word === "SUCCEEDED") return { state: "successful", ...node };
+  if (word === "CANCELLED") return { state: "canceled", ...node };
+  // It may still write what it has.
+  if (word === "RUNNING" || word === "CANCELLING" || word === "WINDING_DOWN")
+    return { state: "running", ...node };
+  if (word.startsWith("FAILED")) {
+    return { state: "failed", ...node, reason: [word, told].filter(Boolean).join(": ") };
+  }
+  return { state: "pending", reason: [word, told].filter(Boolean).join(": ") };
 }

@@ -25,15 +25,11 @@ export function openSky({ environment }: BackendContext): OpenBackend {
     const rows = await readCatalog(environment.HOME ?? "");
     return rankOffers(rows, kinds, choices, tokensPerSecond);
   };
-  return joiningBackend(
-    {
-      name: "sky",
-      render: async (work) => renderSkyTask(work, software, await offersFor(work.job)),
-      renderDev: async (job) => renderSkyMachine(job, software, await offersFor(job)),
-      check: async (job) => assertSeen(job, () => false, "use s3://bucket/out"),
-      client,
-    },
-    // Each worker checks and prepares its own machine before its first row.
-    { program: ["sluice"], check: async () => {}, prepare: async () => {} },
-  );
+  return joiningBackend({
+    name: "sky",
+    render: async (work) => renderSkyTask(work, software, await offersFor(work.job)),
+    renderDev: async (job) => renderSkyMachine(job, software, await offersFor(job)),
+    check: async (job) => assertSeen(job, () => false, "use s3://bucket/out"),
+    client,
+  });
 }

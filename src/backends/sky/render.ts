@@ -19,9 +19,7 @@ const sentParts = ["bin", "dist", "python", "schema", "package.json"] as const;
 
 /** What a machine gets, and from where. */
 export interface SkySoftware {
-  /** Folder of the package on this machine. */
   packageFolder: string;
-  /** Node.js, as pip installs it. */
   nodePackage: string;
 }
 

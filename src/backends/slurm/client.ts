@@ -2,9 +2,14 @@ import { createReadStream } from "node:fs";
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Clock } from "../../foundation/clock.ts";
-import type { Environment } from "../context.ts";
 import { writeLogs } from "../joining/logs.ts";
-import { callProgram, type ProgramOptions, runProgram, withSentFile } from "../joining/programs.ts";
+import {
+  type ClientOptions,
+  callProgram,
+  type ProgramOptions,
+  runProgram,
+  withSentFile,
+} from "../joining/programs.ts";
 import type {
   LogOptions,
   Rendered,
@@ -17,17 +22,12 @@ import { parseJobLines, parseQueue, type SlurmTask } from "./states.ts";
 
 const defaultMaxArraySize = 1001;
 
-export interface SlurmClientOptions {
-  environment: Environment;
-  clock: Clock;
-}
-
 /** Slurm by its own programs: `sbatch`, `squeue`, `scontrol` and `scancel`. */
 export class SlurmClient implements SchedulerClient {
   readonly #clock: Clock;
   readonly #programs: ProgramOptions;
 
-  constructor({ environment, clock }: SlurmClientOptions) {
+  constructor({ environment, clock }: ClientOptions) {
     this.#clock = clock;
     const hint = "call sluice on a login node of the cluster, or: apt-get install slurm-client";
     this.#programs = { environment, hint };

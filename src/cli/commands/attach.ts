@@ -6,8 +6,7 @@ import type { Logger } from "../../foundation/logger.ts";
 import { openProgress } from "../../terminal/progress.ts";
 import { type CliIo, write } from "../io.ts";
 import { endCall } from "../run-call.ts";
-import { argumentOf, openTarget, runArgument, withOwnStores } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { argumentOf, openTarget, withOwnStores, withRun } from "../run-target.ts";
 import { untilSignal } from "../until-signal.ts";
 
 interface AttachFlags {
@@ -17,9 +16,8 @@ interface AttachFlags {
 
 /** `sluice attach RUN`: shows a run that others carry out, to its end. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
+  const io = withRun(command, given);
   command
-    .argument(...runArgument)
     .option("--json", "progress and the summary as JSON lines")
     .option("--quiet", "no progress")
     .action((run: string, options: AttachFlags) => attach(run, options, io));

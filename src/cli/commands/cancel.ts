@@ -4,16 +4,14 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { RunLives } from "../../run/coordinate/lives.ts";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
-import { openTarget, runArgument } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { openTarget, withRun } from "../run-target.ts";
 
 const waitMs = 15_000;
 
 /** `sluice cancel DIR`: stops a run, wherever it is running. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
+  const io = withRun(command, given);
   command
-    .argument(...runArgument)
     .option("--no-wait", `do not wait (up to ${waitMs / 1000} s) until it has stopped`)
     .action((run: string, options: { wait: boolean }) => cancel(run, options, io));
 }

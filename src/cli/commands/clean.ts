@@ -1,14 +1,12 @@
 import type { Command } from "commander";
 import { counted, sized } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
-import { openTarget, runArgument } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { openTarget, withRun } from "../run-target.ts";
 
 /** `sluice clean DIR`: removes what a sealed run no longer needs. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
+  const io = withRun(command, given);
   command
-    .argument(...runArgument)
     .option("--dry-run", "only say what would be removed")
     .action((run: string, options: { dryRun?: boolean }) => clean(run, options, io));
 }

@@ -22,7 +22,7 @@ export function register(command: Command, given: CliIo): void {
 
 function asText(checks: readonly Check[], isSound: boolean): string {
   const rows = checks.map(({ name, state, detail }) => [name, state, detail]);
-  const lines = table([{ title: "what" }, { title: "state" }, { title: "detail" }], rows);
+  const lines = table(["what", "state", "detail"], rows);
   const hints = checks.flatMap(({ name, hint }) => (hint ? [`${name}: ${hint}`] : []));
   const verdict = isSound ? "Sluice can run here." : "Something that Sluice needs is missing.";
   return [...lines, "", ...hints, verdict, ""].join("\n");

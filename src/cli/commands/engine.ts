@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import type { Hardware } from "../../engines/packages/lock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { type CliIo, write } from "../io.ts";
+import { type CliIo, write, writeJson } from "../io.ts";
 
 const embeddedModel = "smollm2-135m-instruct";
 
@@ -65,22 +65,16 @@ async function load() {
 
 async function list(io: CliIo, json: boolean): Promise<void> {
   const { listEngines, untilStopped, megabytes } = await load();
-  const { table } = await import("../../terminal/table.ts");
+  const { right, table } = await import("../../terminal/table.ts");
   await untilStopped(io, async (context) => {
     const engines = await listEngines(context);
-    if (json) return write(io, `${JSON.stringify(engines)}\n`);
+    if (json) return writeJson(io, engines);
     const rows = engines.map(({ engine, module, version, bytes, located, refusal }) => {
       const state = located ? "here" : refusal ? "not for this machine" : "can be added";
       const place = located?.directory ?? refusal ?? "";
       return [engine, `${module} ${version}`, state, megabytes(bytes), place];
     });
-    const columns = [
-      { title: "engine" },
-      { title: "package" },
-      { title: "state" },
-      { title: "size", align: "right" as const },
-      { title: "place" },
-    ];
+    const columns = ["engine", "package", "state", right("size"), "place"];
     await write(io, `${table(columns, rows).join("\n")}\n`);
   });
 }
@@ -98,7 +92,7 @@ async function add(name: string, io: CliIo, options: AddOptions): Promise<void> 
         onWait: () => io.stderr.write(`another process is adding ${name}; waiting for it\n`),
       });
       reporter.clear();
-      if (json) return await write(io, `${JSON.stringify({ ...located, added })}\n`);
+      if (json) return await writeJson(io, { ...located, added });
       const done = added ? `added ${located.version}` : `${located.version} is here already`;
       await write(io, `${name}: ${done}\n${located.directory}\n`);
     } finally {
@@ -136,7 +130,7 @@ async function measure(flags: MeasureFlags, io: CliIo): Promise<void> {
       ...{ model, requests, install: flags.install, signal: signal! },
       onEngine: (engine) => io.stderr.write(`measuring ${engine} with ${flags.model} …\n`),
     });
-    if (flags.json) return await write(io, `${JSON.stringify(measurement)}\n`);
+    if (flags.json) return await writeJson(io, measurement);
     await write(io, `${speedLines(measurement).join("\n")}\n`);
   });
 }

@@ -86,7 +86,7 @@ async function placed(
   io: CliIo,
   notice: (message: string) => void,
 ): Promise<JobSpec> {
-  const { readAccelerateConfig, withAccelerate } = await import("../../run/axolotl/accelerate.ts");
+  const { readAccelerateConfig, withAccelerate } = await import("../../run/axolotl/config.ts");
   const { readJobFile } = await import("../../run/job/job-file.ts");
   const { value } = await readJobFile(file, io.environment, io.workingDirectory);
   const config = readAccelerateConfig(value, file);

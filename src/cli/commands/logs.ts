@@ -2,8 +2,7 @@ import type { Command } from "commander";
 import { openScheduled } from "../../api/scheduled-run.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CliIo, write } from "../io.ts";
-import { openTarget, runArgument } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { openTarget, withRun } from "../run-target.ts";
 
 interface LogFlags {
   share?: string;
@@ -12,9 +11,8 @@ interface LogFlags {
 
 /** `sluice logs RUN`: what the workers of a scheduler wrote. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
+  const io = withRun(command, given);
   command
-    .argument(...runArgument)
     .option("--share <number>", "only the worker of this share, from 0")
     .option("--follow", "continue with what is added, until Ctrl-C")
     .action((run: string, options: LogFlags) => logs(run, options, io));

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
 import { counted, sized } from "../../terminal/quantities.ts";
-import { type CliIo, write } from "../io.ts";
+import { type CliIo, write, writeJson } from "../io.ts";
 import { withStoreFlags } from "../store-flags.ts";
 
 /** `sluice ls s3://…|DIR`: the files below a place. */
@@ -34,6 +34,6 @@ async function ls(place: string, { json = false }: { json?: boolean }, io: CliIo
     );
   }
   if (files === 0) throw new SluiceError("INPUT_MISSING", place, { hint: "nothing lies there" });
-  if (json) await write(io, `${JSON.stringify({ files, bytes })}\n`);
+  if (json) await writeJson(io, { files, bytes });
   else io.stderr.write(`${counted(files, "file")}, ${sized(bytes)}\n`);
 }

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../foundation/errors.ts";
-import { type CliIo, write } from "../io.ts";
+import { type CliIo, write, writeJson } from "../io.ts";
 
 interface OutputOptions {
   json?: boolean;
@@ -50,10 +50,10 @@ async function load() {
 
 async function list(io: CliIo, { json = false }: OutputOptions): Promise<void> {
   const { listModels, untilStopped, megabytes } = await load();
-  const { table } = await import("../../terminal/table.ts");
+  const { right, table } = await import("../../terminal/table.ts");
   await untilStopped(io, async (context) => {
     const models = await listModels(context);
-    if (json) return write(io, `${JSON.stringify(models)}\n`);
+    if (json) return writeJson(io, models);
     const rows = models.map(({ name, bytes, path: place, entry }) => {
       const state = place === undefined ? "can be pulled" : "here";
       return [
@@ -64,13 +64,7 @@ async function list(io: CliIo, { json = false }: OutputOptions): Promise<void> {
         entry?.description ?? place ?? "",
       ];
     });
-    const columns = [
-      { title: "name" },
-      { title: "size", align: "right" as const },
-      { title: "state" },
-      { title: "licence" },
-      { title: "description" },
-    ];
+    const columns = ["name", right("size"), "state", "licence", "description"];
     await write(io, `${table(columns, rows).join("\n")}\n`);
   });
 }
@@ -85,7 +79,7 @@ async function pull(name: string, io: CliIo, { json = false }: OutputOptions): P
         onWait: () => io.stderr.write(`another process is fetching ${name}; waiting for it\n`),
       });
       reporter.clear();
-      if (json) return await write(io, `${JSON.stringify({ ...model, fetched })}\n`);
+      if (json) return await writeJson(io, { ...model, fetched });
       const source = model.source === "file" ? "a file of yours" : `from ${model.source}`;
       const done = fetched ? `fetched ${megabytes(model.bytes)} ${source}` : "is here already";
       await write(io, `${name}: ${done}\n${model.path}\n`);
@@ -117,7 +111,7 @@ async function verify(name: string, io: CliIo, { json = false }: OutputOptions):
   await untilStopped(io, async (context) => {
     const check = await verifyModel(name, context);
     const { sha256, expectedSha256, isIntact } = check;
-    if (json) await write(io, `${JSON.stringify(check)}\n`);
+    if (json) await writeJson(io, check);
     else if (isIntact) {
       const claim = expectedSha256 === undefined ? "nothing to compare it with" : "intact";
       await write(io, `${name}: ${claim}, sha256 ${sha256}\n`);

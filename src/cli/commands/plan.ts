@@ -2,14 +2,13 @@ import type { Command } from "commander";
 import { backendContext } from "../../api/backend-context.ts";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { engineSteps, openBackends } from "../../backends/registry.ts";
-import type { Engine } from "../../engines/engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { Advice, AdviceFacts } from "../../run/advise/advise.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { RunPreview } from "../../run/preview/preview.ts";
 import { openProgress, type Progress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
-import { type CliIo, type CommandCall, write } from "../io.ts";
+import { type CliIo, type CommandCall, write, writeJson } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
 import { untilSignal } from "../until-signal.ts";
 
@@ -190,10 +189,12 @@ async function preview(
       onEvent: progress.onEvent,
       ...(signal && {
         measure: {
-          ...(rows !== undefined && { rows }),
+          rows,
           openEngine(spec) {
             listen();
-            return measuredEngine(spec, options.install, io, progress, signal);
+            const { logger, onStep } = progress;
+            const preparation = { install: options.install, logger, signal, onStep };
+            return engineSteps(backendContext(io, logger)).open(spec, preparation);
           },
           signal,
         },
@@ -207,9 +208,8 @@ async function preview(
   ).finally(() => backend.close());
   progress.close();
   const advice = options.wishes && (await adviceFor(job, found, options.wishes));
-  if (options.json)
-    return write(io, `${JSON.stringify({ ...found, ...(advice && { advice }) })}\n`);
-  const { adviceLines } = await import("../advice-view.ts");
+  if (options.json) return writeJson(io, { ...found, ...(advice && { advice }) });
+  const { adviceLines } = await import("../plan-view.ts");
   const faster = await fasterLine(job, io, progress);
   const lines = [
     ...previewLines(found),
@@ -250,22 +250,6 @@ async function fasterLine(
   return switchLine(measurement, job.model.engine, name);
 }
 
-/** Fetches what the engine needs, as a run would, and opens it in this process. */
-async function measuredEngine(
-  job: JobSpec,
-  install: boolean,
-  io: CliIo,
-  progress: Progress,
-  signal: AbortSignal,
-): Promise<Engine> {
-  const { openEngine } = await import("../../engines/registry.ts");
-  const { logger, onStep } = progress;
-  const steps = engineSteps(backendContext(io, logger));
-  const preparation = { install, logger, signal, onStep };
-  await steps.prepare(job, preparation);
-  return openEngine(job.model, await steps.contextOf(job, preparation));
-}
-
 async function freeze(
   asked: JobSpec,
   options: PlanFlags,
@@ -297,7 +281,7 @@ async function freeze(
   if (options.json) {
     const { directory } = location;
     const facts = { runId, directory, tasks: tasks.count, committedTasks: done, rows, commands };
-    return write(io, `${JSON.stringify(facts)}\n`);
+    return writeJson(io, facts);
   }
   const counts = `${counted(rows, "row")} in ${counted(tasks.count, "task")}, ${done} done`;
   const [all, share] = commands;

@@ -8,8 +8,7 @@ import type { RunDependencies } from "../../run/dependencies.ts";
 import { readPlan } from "../../run/plan/plan.ts";
 import type { ResultsEnd } from "../../run/status/results.ts";
 import { type CliIo, write } from "../io.ts";
-import { openTarget, type RunTarget, runArgument } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { openTarget, type RunTarget, withRun } from "../run-target.ts";
 
 interface ResultsFlags {
   follow?: boolean;
@@ -22,9 +21,8 @@ interface ResultsFlags {
 
 /** `sluice results DIR`: the finished rows, in input order, on stdout or in a file. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
+  const io = withRun(command, given);
   command
-    .argument(...runArgument)
     .option("--follow", "wait for the remaining rows, to the end of the run")
     .option("--failed", "the dead letters: the rows that failed, each with its cause")
     .option("--as-input", "with --failed: only the rows, unchanged from the input")

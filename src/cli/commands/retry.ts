@@ -1,21 +1,23 @@
 import type { Command } from "commander";
 import { Option } from "commander";
-import { backendContext } from "../../api/backend-context.ts";
 import { startRun } from "../../api/start-run.ts";
-import { openBackends } from "../../backends/registry.ts";
 import { absoluteLocation } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
 import { changedJob } from "../../run/job/change.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { RetryWhere } from "../../run/retry/plan-retry.ts";
-import { openProgress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
 import { jobFromOptions } from "../job-options.ts";
-import { type CallFlags, endCall, startOptions, withCallFlags } from "../run-call.ts";
-import { openTarget, runArgument, withOwnStores } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import {
+  type CallFlags,
+  endCall,
+  startOptions,
+  withCallFlags,
+  withOpenedRun,
+} from "../run-call.ts";
+import { openTarget, withRun } from "../run-target.ts";
 import { untilSignal } from "../until-signal.ts";
 
 interface RetryOptions extends CallFlags {
@@ -27,9 +29,8 @@ interface RetryOptions extends CallFlags {
 
 /** `sluice retry DIR`: sends the failed rows of a sealed run again. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
+  const io = withRun(command, given);
   command
-    .argument(...runArgument)
     .addOption(
       new Option("--where <rows>", "which rows are processed again")
         .choices(["failed", "finish_reason=length"])
@@ -51,32 +52,20 @@ export function register(command: Command, given: CliIo): void {
 
 async function retry(run: string, options: RetryOptions, io: CliIo): Promise<void> {
   if (options.abandon) return await abandon(run, options, io);
-  const progress = openProgress(options, io);
-  const { location, dependencies } = await withOwnStores(
-    await openTarget(run, io, progress.logger),
-    io,
-  );
-  const backends = openBackends(backendContext(io, progress.logger));
-  try {
-    const { result, exitCode } = await untilSignal(io, progress.logger, (signal, listen) =>
-      startRun(
-        {
-          ...{ kind: "retry", location, where: options.where },
-          ...(options.reread && { reread: rereadFrom(options.reread, io) }),
-          async change(stored) {
-            const job = await changedJob(await jobOf(options, stored, io), options.set ?? []);
-            // The retry goes on elsewhere from its submission on.
-            if (backends.of(job).delegate) listen();
-            return job;
-          },
-        },
-        startOptions(
-          { ...options, backendOf: backends.of, dependencies, signal },
-          progress,
-          listen,
-        ),
-      ),
-    );
+  await withOpenedRun(run, options, io, async ({ target, progress, backends }) => {
+    const { location, dependencies } = target;
+    const reread = options.reread ? rereadFrom(options.reread, io) : undefined;
+    const { result, exitCode } = await untilSignal(io, progress.logger, (signal, listen) => {
+      const change = async (stored: JobSpec) => {
+        const job = await changedJob(await jobOf(options, stored, io), options.set ?? []);
+        // The retry goes on elsewhere from its submission on.
+        if (backends.of(job).delegate) listen();
+        return job;
+      };
+      const call = { ...options, backendOf: backends.of, dependencies, signal };
+      const start = { kind: "retry", location, where: options.where, reread, change } as const;
+      return startRun(start, startOptions(call, progress, listen));
+    });
     progress.close();
     if (!result) {
       const none = options.where === "failed" ? "no row of this run failed" : "no answer was cut";
@@ -86,10 +75,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
       return io.setExitCode(exitCode ?? 0);
     }
     await endCall({ result, exitCode }, dependencies, options, io);
-  } finally {
-    progress.close();
-    backends.close();
-  }
+  });
 }
 
 async function jobOf({ config }: RetryOptions, stored: JobSpec, io: CliIo): Promise<JobSpec> {

@@ -31,7 +31,6 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
     );
 }
 
-/** The options of a batch as those of its job. */
 function batchJob(options: BatchOptions & JobOptionValues, io: CliIo): JobOptionValues {
   const { inputFile = options.input, outputFile = options.output } = options;
   const { SLUICE_CONFIG: config, SLUICE_INPUT: input } = io.environment;

@@ -5,8 +5,8 @@ import { absoluteLocation } from "../../data/storage/open.ts";
 import { silentLogger } from "../../foundation/logger.ts";
 import { duration } from "../../terminal/progress-view.ts";
 import { grouped } from "../../terminal/quantities.ts";
-import { table } from "../../terminal/table.ts";
-import { type CliIo, write } from "../io.ts";
+import { right, table } from "../../terminal/table.ts";
+import { type CliIo, write, writeJson } from "../io.ts";
 import { argumentOf } from "../run-target.ts";
 import { modelText } from "../status-view.ts";
 import { withStoreFlags } from "../store-flags.ts";
@@ -26,19 +26,11 @@ async function runs(place: string, options: { json?: boolean }, io: CliIo): Prom
   const rows: string[][] = [];
   for await (const run of runsBelow(root, dependencies)) {
     if (!options.json) rows.push(cells(run, io));
-    else await write(io, `${JSON.stringify(run.status ?? damaged(run))}\n`);
+    else await writeJson(io, run.status ?? damaged(run));
   }
   if (options.json) return;
   if (rows.length === 0) return write(io, `no run below ${place}\n`);
-  const right = { align: "right" as const };
-  const columns = [
-    { title: "run" },
-    { title: "state" },
-    { title: "rows", ...right },
-    { title: "failed", ...right },
-    { title: "begun", ...right },
-    { title: "model" },
-  ];
+  const columns = ["run", "state", ...["rows", "failed", "begun"].map(right), "model"];
   const width = io.isOutputTerminal ? io.columns() : Number.POSITIVE_INFINITY;
   await write(io, `${table(columns, rows, width).join("\n")}\n`);
 }

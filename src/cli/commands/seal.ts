@@ -1,13 +1,12 @@
 import type { Command } from "commander";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, write } from "../io.ts";
-import { openTarget, runArgument } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { openTarget, withRun } from "../run-target.ts";
 
 /** `sluice seal DIR`: seals a run whose tasks are all committed. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
-  command.argument(...runArgument).action((run: string) => seal(run, io));
+  const io = withRun(command, given);
+  command.action((run: string) => seal(run, io));
 }
 
 async function seal(run: string, io: CliIo): Promise<void> {
@@ -19,7 +18,7 @@ async function seal(run: string, io: CliIo): Promise<void> {
   const { location, dependencies, storage } = await openTarget(run, io);
   const standing = await readManifest(storage);
   if (!standing) await assertAllCommitted(storage);
-  const { rows, runId } = await sealAsLeader({ location, dependencies, generation: 1 });
+  const { rows, runId } = await sealAsLeader({ location, dependencies });
   const facts = `${counted(rows.total, "row")}, ${counted(rows.failed, "failed row")}`;
   await write(io, `run ${runId} ${standing ? "was sealed already" : "is sealed"}: ${facts}\n`);
 }

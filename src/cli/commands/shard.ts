@@ -3,10 +3,9 @@ import type { ResultFormat } from "../../data/formats/result-format.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
 import { nearest } from "../../foundation/suggest.ts";
-import type { ChunkSize } from "../../run/chunks/chunk-rows.ts";
-import type { ChunksProgress, WrittenChunks } from "../../run/chunks/write-chunks.ts";
+import type { ChunkSize, ChunksProgress, WrittenChunks } from "../../run/chunks/write-chunks.ts";
 import { counted, grouped } from "../../terminal/quantities.ts";
-import { type CliIo, write } from "../io.ts";
+import { type CliIo, writeJson } from "../io.ts";
 import { withStoreFlags } from "../store-flags.ts";
 
 interface ShardFlags {
@@ -85,7 +84,7 @@ async function shard(inputs: readonly string[], flags: ShardFlags, io: CliIo): P
     runDependencies(io, silentLogger),
   );
   for (const line of await notesOf(found)) io.stderr.write(`${line}\n`);
-  await write(io, `${JSON.stringify(found)}\n`);
+  await writeJson(io, found);
 }
 
 function sizeOf({ shards, rows }: ShardFlags): ChunkSize {

@@ -1,9 +1,8 @@
 import type { Command } from "commander";
 import { sleep } from "../../foundation/clock.ts";
 import type { StatusReport } from "../../run/status/status.ts";
-import { type CliIo, write } from "../io.ts";
-import { openTarget, runArgument } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { type CliIo, write, writeJson } from "../io.ts";
+import { openTarget, withRun } from "../run-target.ts";
 
 interface StatusFlags {
   tasks?: boolean;
@@ -16,9 +15,8 @@ const watchIntervalMs = 2000;
 
 /** `sluice status DIR`: the state of a run. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
+  const io = withRun(command, given);
   command
-    .argument(...runArgument)
     .option("--tasks", "a table of its tasks as well")
     .option("--workers", "a table of its workers as well")
     .option("--watch", "show it again every 2 s, until the run is sealed or stopped")
@@ -58,13 +56,9 @@ async function show(
   io: CliIo,
 ): Promise<number> {
   if (options.json) {
-    const { run, tasks, workers } = report;
-    const shown = {
-      ...run,
-      ...(options.tasks ? { taskList: tasks } : {}),
-      ...(options.workers ? { workerList: workers } : {}),
-    };
-    await write(io, `${JSON.stringify(shown)}\n`);
+    const taskList = options.tasks ? report.tasks : undefined;
+    const workerList = options.workers ? report.workers : undefined;
+    await writeJson(io, { ...report.run, taskList, workerList });
     return 0;
   }
   const { statusLines } = await import("../status-view.ts");

@@ -2,31 +2,26 @@ import type { Command } from "commander";
 import { exitCodes } from "../../foundation/error-table.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { counted } from "../../terminal/quantities.ts";
-import { type CliIo, write } from "../io.ts";
-import { openTarget, runArgument } from "../run-target.ts";
-import { withStoreFlags } from "../store-flags.ts";
+import { type CliIo, write, writeJson } from "../io.ts";
+import { openTarget, withRun } from "../run-target.ts";
 
 /** `sluice verify DIR`: recomputes everything that a seal states. */
 export function register(command: Command, given: CliIo): void {
-  const io = withStoreFlags(command, given);
+  const io = withRun(command, given);
   command
-    .argument(...runArgument)
     .option("--json", "print JSON")
     .action((run: string, options: { json?: boolean }) => verify(run, options, io));
 }
 
 async function verify(run: string, options: { json?: boolean }, io: CliIo): Promise<void> {
-  const { verifyAndMend } = await import("../../run/seal/verify-and-mend.ts");
+  const { verifyAndMend } = await import("../../run/seal/verify.ts");
   const { storage, outside, dependencies } = await openTarget(run, io);
   const { openStorage } = dependencies;
   const verified = await verifyAndMend({ storage, outside, openStorage }, dependencies);
   const { manifest, damages, checked, mended } = verified;
   if (options.json) {
     const runId = manifest?.runId ?? null;
-    await write(
-      io,
-      `${JSON.stringify({ intact: damages.length === 0, runId, checked, damages, mended })}\n`,
-    );
+    await writeJson(io, { intact: damages.length === 0, runId, checked, damages, mended });
     if (damages.length > 0) io.setExitCode(exitCodes.storage);
     return;
   }

@@ -14,7 +14,7 @@ import type { FromWorker, ToWorker } from "../../run/worker/protocol.ts";
 import { untilRunOpen } from "../../run/worker/run-open.ts";
 import type { RunWorkerOptions } from "../../run/worker/run-worker.ts";
 import type { CliIo } from "../io.ts";
-import { outputOf, runArgument } from "../run-target.ts";
+import { outputOf, runDescription } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
 
 interface WorkerOptions {
@@ -30,7 +30,7 @@ interface WorkerOptions {
 export function register(command: Command, given: CliIo): void {
   const io = withStoreFlags(command, given);
   command
-    .argument("[run]", `${runArgument[1]}; not needed with --stdio`)
+    .argument("[run]", `${runDescription}; not needed with --stdio`)
     .option("--stdio", "obey JSON lines on stdin, as in docs/worker-contract.md")
     .option("--prepare", "fetch packages and models that this machine lacks")
     .option("--tasks <set>", "run these tasks and leave, such as 1,3-5,7")
@@ -88,10 +88,7 @@ async function join(
   try {
     const { tasks, share } = options;
     const isSuccess = await joinRun(serving, {
-      ...(tasks !== undefined && { tasks }),
-      ...(share !== undefined && { share }),
-      ...(!options.help && { help: false }),
-      ...{ onEvent, logger, signal },
+      ...{ tasks, share, help: options.help ? undefined : false, onEvent, logger, signal },
       check: (job) =>
         serving.prepare
           ? serving.prepare(job, (text) => logger.log("info", text))

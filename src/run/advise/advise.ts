@@ -16,7 +16,6 @@ export const shardOverheadMs = 100;
 /** The same for a run in an object store. */
 const storeShardOverheadMs = 1000;
 
-/** The facts that advice is based on. */
 export interface AdviceFacts {
   /** Rows without an answer. */
   rows: number;
@@ -38,7 +37,6 @@ export interface AdviceFacts {
   usdPerHour?: number;
 }
 
-/** The effects of a number of workers. */
 export interface AdviceOption {
   workers: number;
   /** Tasks: each worker has the same number, or one fewer. */
@@ -48,7 +46,6 @@ export interface AdviceOption {
   shardSeconds: number;
   /** Seconds from the start to the last row. */
   seconds: Interval;
-  /** Hours of all machines together. */
   machineHours: number;
   /** Money for the machines; null without a price. */
   usd: Interval | null;

@@ -28,7 +28,6 @@ import {
 import { OutcomeTable } from "./outcomes.ts";
 import { type PartFiles, PartWriter } from "./part-writer.ts";
 import { type Replayed, type RowReplies, replayJournals } from "./replay.ts";
-import { inInputOrder, type RowArrangement } from "./row-arrangement.ts";
 import type { EarlierEnds } from "./suspects.ts";
 import { AttemptTally } from "./tally.ts";
 
@@ -172,7 +171,6 @@ export class TaskAttempt {
     return this.#outcomes.open === 0;
   }
 
-  /** Planned rows without an outcome. */
   get openRows(): number {
     return this.#outcomes.open;
   }
@@ -201,7 +199,6 @@ export class TaskAttempt {
     return this.#outcomes.isOpen(index);
   }
 
-  /** Counts rows by whether their prompts were kept. */
   notePrepared(counts: PreparedCounts): void {
     this.#tally.kept(counts);
   }
@@ -337,8 +334,7 @@ export class TaskAttempt {
       attempts,
       planned: failure.planned,
       requests: [...failure.requests],
-      ...(partial === undefined ? {} : { partial }),
-      ...(lastAnswer === undefined ? {} : { lastAnswer }),
+      ...{ partial, lastAnswer },
     };
     if (!this.#outcomes.settle(index, "failed", this.#journal.append(line)))
       throw settledTwice(index);
@@ -489,3 +485,17 @@ function wholeGroups(
 function settledTwice(index: number): SluiceError {
   return new SluiceError("ROWS_UNBALANCED", `row ${index} ended twice`);
 }
+
+/** What an arrangement needs of its attempt. */
+export interface ArrangedAttempt {
+  readonly task: Task;
+  notePrepared(counts: PreparedCounts): void;
+}
+
+/** Puts rows into the order in which they are sent. */
+export type RowArrangement = (
+  batches: AsyncIterable<InputRow[]>,
+  attempt: ArrangedAttempt,
+) => AsyncIterable<InputRow[]>;
+
+const inInputOrder: RowArrangement = (batches) => batches;

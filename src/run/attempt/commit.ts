@@ -27,10 +27,8 @@ export interface PreparedCounts {
   misses: number;
 }
 
-/** The work of an attempt in counts. */
 export interface AttemptCounts {
   rows: RowCounts;
-  /** Requests of the rows, and those with an answer. */
   requests: RequestCounts;
   usage: Usage;
   /** Rows with prompts kept from another run, and rows that had to be rendered. */
@@ -86,7 +84,6 @@ export const noCounts: AttemptCounts = Object.freeze({
   errors: {},
 });
 
-/** The sum of two counts. */
 export function addCounts(a: AttemptCounts, b: AttemptCounts): AttemptCounts {
   const rows = { ...a.rows };
   for (const key of Object.keys(rows) as (keyof RowCounts)[]) rows[key] += b.rows[key];

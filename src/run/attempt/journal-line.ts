@@ -10,15 +10,12 @@ import type {
 } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 
-/** The journal's record of one request. */
 export interface RequestRecord {
   promptTokens: number;
   cachedTokens?: number;
-  /** Tokens of each answer. */
   tokens: number[];
   seconds: number;
   finishReason: string;
-  /** Number of tries. */
   attempts: number;
   /** The answer came from a cache or an equal request, and cost nothing. */
   reused?: boolean;
@@ -71,7 +68,6 @@ export type JournalLine =
       attempts: number;
       /** Requests of the row; journals of earlier versions lack it. */
       planned?: number;
-      /** Those with an answer. */
       requests: RequestRecord[];
       partial?: Json;
       /** Text of the rejected answer. */
@@ -110,7 +106,6 @@ export function othersOf(others: readonly Indexed[]): { others?: string } {
 
 type Indexed = Pick<InputRow, "index">;
 
-/** The record of one answered request. */
 export function requestRecord(response: InferenceResponse, attempts: number): RequestRecord {
   const { usage, answers, seconds } = response;
   const record: RequestRecord = {

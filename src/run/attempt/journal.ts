@@ -18,7 +18,6 @@ export interface JournalPlace {
   bytes: number;
 }
 
-/** Events of a journal, for its attempt. */
 export interface JournalListener {
   /** Called once, when a write failed: the attempt is over then. */
   onFailure(error: unknown): void;
@@ -31,7 +30,6 @@ interface JournalOptions extends JournalListener {
   wholeLines: boolean;
 }
 
-/** A line together with its text, without the newline. */
 export interface JournalEntry {
   line: JournalLine;
   text: string;

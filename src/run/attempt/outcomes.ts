@@ -37,7 +37,6 @@ export class OutcomeTable {
     return this.#open;
   }
 
-  /** Rows that failed. */
   get failures(): number {
     return this.#failures;
   }

@@ -50,7 +50,6 @@ export class PartWriter {
   /** Answered rows with possibly more or fewer lines than one. */
   readonly #lineCounts: [row: number, lines: number][] = [];
   readonly #rowsWithoutLine: number[] = [];
-  /** The row of the next line. */
   #next: number;
   #rows = 0;
   /** The hashes of all rows, if they were read once more. */
@@ -282,7 +281,6 @@ class JournalText {
   }
 }
 
-/** Rows from which the columns of all are guessed. */
 const guessedRows = 100;
 
 type EncodedPart = Pick<Commit, "published" | "columns">;

@@ -1,3 +1,4 @@
+import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { deadLetterPath, partPath, partWidth } from "../directory/layout.ts";
 import { publishedForm } from "../output/published-form.ts";
@@ -22,12 +23,20 @@ export async function publishTask(context: RunContext, commit: Commit): Promise<
     wanted.push([commit.deadLetters.path, deadLetterPath(commit.task, width)]);
   }
   for (const [from, to] of wanted) {
-    try {
-      await storage.publish(from, to);
-    } catch (error) {
-      // After `sluice clean`, the attempt's file is gone and the published one stays.
-      const isPublished = asSluiceError(error).code === "NOT_FOUND" && (await storage.stat(to));
-      if (!isPublished) throw error;
-    }
+    await unlessCleaned(storage, to, () => storage.publish(from, to));
+  }
+}
+
+/** Publishes a file; after `sluice clean`, one has only its published name. */
+export async function unlessCleaned(
+  target: Storage,
+  path: string,
+  publish: () => Promise<unknown>,
+): Promise<void> {
+  try {
+    await publish();
+  } catch (error) {
+    const isPublished = asSluiceError(error).code === "NOT_FOUND" && (await target.stat(path));
+    if (!isPublished) throw error;
   }
 }

@@ -25,10 +25,8 @@ import type { OutcomeTable } from "./outcomes.ts";
 import { type EarlierEnds, type SuspectedRows, SuspectSearch } from "./suspects.ts";
 import { addPaidTokens, addReused } from "./tally.ts";
 
-/** The answers of a row with more requests, by number of the request. */
 export type RowReplies = ReadonlyMap<number, RequestReply>;
 
-/** The work of earlier attempts. */
 export interface Replayed {
   /** Rows that they answered. */
   resumed: number;

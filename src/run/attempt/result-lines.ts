@@ -23,7 +23,6 @@ export interface DeadLetter {
   file: string;
   line: number;
   id: string | number | null;
-  /** Name of its dataset, if the job has datasets. */
   dataset?: string;
   code: string;
   message: string;
@@ -97,18 +96,19 @@ export class ResultLines {
   }
 
   deadLetter(row: InputRow, line: Extract<JournalLine, { outcome: "failed" }>): string {
+    const { rawBase64: rowBase64, index, dataset } = row;
+    const { attempts, partial, lastAnswer } = line;
     const facts: Omit<DeadLetter, "row"> = {
-      ...(row.rawBase64 === undefined ? {} : { rowBase64: row.rawBase64 }),
-      index: row.index,
-      file: shownPath(row.file),
-      line: row.line,
-      id: this.idOf(row),
-      ...(row.dataset === undefined ? {} : { dataset: row.dataset }),
+      ...{
+        rowBase64,
+        index,
+        file: shownPath(row.file),
+        line: row.line,
+        id: this.idOf(row),
+        dataset,
+      },
       ...line.error,
-      attempts: line.attempts,
-      ...requestCountsOf(line),
-      ...(line.partial === undefined ? {} : { partial: line.partial }),
-      ...(line.lastAnswer === undefined ? {} : { lastAnswer: line.lastAnswer }),
+      ...{ attempts, ...requestCountsOf(line), partial, lastAnswer },
     };
     // The row's own text: numbers that JavaScript would round stay as they are. A row that does not
     // fit a schema is still JSON.

@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import type { InputRow } from "../../data/row.ts";
 
-/** Bytes of one row's hash. */
 const hashBytes = 8;
 
 /** Hashes of the rows of a task, in input order: they show later which rows changed. */

@@ -17,7 +17,6 @@ export class AttemptTally {
     this.counts = { ...counts, usage: { ...counts.usage } };
   }
 
-  /** Rows with an outcome. */
   get done(): number {
     const { answered, failed, filtered } = this.counts.rows;
     return answered + failed + filtered;
@@ -33,7 +32,6 @@ export class AttemptTally {
     countInvalid(this.counts, usage);
   }
 
-  /** A row that was answered, with its number of results. */
   answered(requests: readonly RequestRecord[], results: number): void {
     this.counts.rows.answered++;
     this.counts.rows.results += results;
@@ -71,7 +69,6 @@ export class AttemptTally {
   }
 }
 
-/** Counts the journaled requests that were answered before. */
 export function addReused(counts: AttemptCounts, requests: readonly RequestRecord[]): void {
   for (const { reused } of requests) {
     if (reused) counts.requests.reused = (counts.requests.reused ?? 0) + 1;

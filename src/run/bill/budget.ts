@@ -66,7 +66,6 @@ export class BudgetWatch {
     this.#watchMinutes();
   }
 
-  /** Counts a worker's report. */
   hear(event: RunEvent): void {
     if (event.type === "task-progress" || event.type === "task-end") {
       this.note(event.task, event.usage);
@@ -125,12 +124,10 @@ export class BudgetWatch {
 /** The longest time of a timer. */
 const maxTimerMs = 2 ** 31 - 1;
 
-/** A run that may have a budget. */
 interface BudgetedRun {
   context: Pick<RunContext, "storage" | "plan" | "clock">;
   /** The job as it runs now. */
   job: JobSpec;
-  /** Tasks with a commit. */
   committed: Iterable<number>;
 }
 

@@ -55,7 +55,6 @@ export interface Spending {
   minutes: number;
 }
 
-/** Answers that were paid for, and their tokens. */
 export interface PaidAnswers extends Usage {
   /** How many. */
   answers: number;
@@ -63,7 +62,6 @@ export interface PaidAnswers extends Usage {
 
 export const noPaidAnswers: PaidAnswers = Object.freeze({ answers: 0, ...noUsage });
 
-/** The sum of two. */
 export function addPaidAnswers(a: PaidAnswers, b: PaidAnswers): PaidAnswers {
   return { answers: a.answers + b.answers, ...addUsage(a, b) };
 }

@@ -59,12 +59,10 @@ export function intervalOf(units: readonly SampleUnit[], total: number): Interva
   return { estimated, low: Math.max(seen, estimated - half), high: estimated + half };
 }
 
-/** The interval of a known value. */
 export function exactly(value: number): Interval {
   return { estimated: value, low: value, high: value };
 }
 
-/** The interval of a multiple. */
 export function scaled({ estimated, low, high }: Interval, factor: number): Interval {
   return { estimated: estimated * factor, low: low * factor, high: high * factor };
 }

@@ -85,7 +85,6 @@ export interface OpenTaskCounts {
   responses: number;
 }
 
-/** Counts the progress of a task without a commit. */
 export async function openTaskCounts(
   run: JournaledRun,
   task: number,

@@ -3,15 +3,12 @@ import type { Commit } from "../attempt/commit.ts";
 import { repeatedTasksPrefix } from "../directory/layout.ts";
 import { type JournaledRun, journaledAttempts } from "./journaled.ts";
 
-/** A task that may have had several attempts. */
 export interface RepeatedTask {
-  /** The committed attempt. */
   committed: string;
   /** All attempts with a journal, by age. */
   attempts: readonly string[];
 }
 
-/** Folders to list at once. */
 const listsAtOnce = 32;
 
 /** True unless the commit says that its attempt was the first one. */

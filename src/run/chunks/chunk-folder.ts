@@ -3,7 +3,6 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { staleLeftovers } from "../directory/leftovers.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 
-/** One written chunk. */
 export interface ChunkFile {
   rows: number;
   bytes: number;
@@ -32,7 +31,6 @@ export interface ChunkRecord {
 const recordPath = "_chunks.json";
 /** The list of all chunks, in order. */
 export const metadataPath = "metadata.txt";
-/** The beginning of chunk names. */
 const chunkPrefix = "part_";
 /** Folder of the lists of shares. */
 const shareFolder = "workers/";

@@ -16,7 +16,6 @@ export interface ChunkForm {
   isCopied: boolean;
 }
 
-/** The destination of a chunk. */
 interface OpenChunk {
   add(rows: readonly InputRow[]): Promise<void>;
   close(): Promise<FileRecord>;

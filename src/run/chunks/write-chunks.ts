@@ -9,7 +9,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
-import { shareOf } from "../../foundation/shares.ts";
+import { shareOf, shares } from "../../foundation/shares.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { assertTable } from "../output/own-columns.ts";
 import { columnsOfFiles } from "../output/planned-columns.ts";
@@ -29,7 +29,6 @@ import {
   readRecord,
   sharePath,
 } from "./chunk-folder.ts";
-import { type ChunkSize, chunkRows } from "./chunk-rows.ts";
 import { type ChunkForm, ChunkWriter } from "./chunk-writer.ts";
 
 export interface ChunksRequest {
@@ -48,7 +47,6 @@ export interface ChunksRequest {
   maxLineBytes: number;
   /** Replaces the chunks in the folder. */
   overwrite: boolean;
-  /** Called often with the progress. */
   onProgress?(progress: ChunksProgress): void;
 }
 
@@ -288,4 +286,29 @@ function summaryOf(storage: Storage, { files, chunks, workers }: ChunkRecord) {
     emptyChunks: files.filter(({ rows }) => rows === 0).length,
     workers,
   };
+}
+
+/** The size of chunks: their number, or the rows of each. Exactly one is given. */
+export type ChunkSize = { chunks: number; rows?: never } | { rows: number; chunks?: never };
+
+/**
+ * Rows of each chunk, in order. With a given number of chunks, their sizes differ by at most one
+ * row. With a given number of rows, all chunks but the last have that many.
+ *
+ * @throws SluiceError `USAGE` for more than `limits.maxChunks` chunks.
+ * @example
+ * chunkRows(2014, { chunks: 200 }); // 14 chunks of 11 rows, then 186 of 10
+ * chunkRows(2014, { rows: 1000 }); // [1000, 1000, 14]
+ */
+export function chunkRows(total: number, size: ChunkSize): number[] {
+  const count = size.chunks ?? Math.max(1, Math.ceil(total / size.rows));
+  if (count > limits.maxChunks) {
+    throw new SluiceError("USAGE", `${count} chunks are more than ${limits.maxChunks}`, {
+      hint: "ask for fewer --shards, or for more --rows in each",
+    });
+  }
+  if (size.chunks !== undefined) return shares(total, count);
+  return Array.from({ length: count }, (_, index) =>
+    Math.min(size.rows, total - index * size.rows),
+  );
 }

@@ -17,7 +17,6 @@ import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 
 /** What a joining worker says: it is about to process these tasks. */
 interface Claim extends IndexRange {
-  /** The joining worker's id. */
   owner: string;
 }
 
@@ -38,7 +37,6 @@ export interface StandingClaim extends Claim {
   number: number;
 }
 
-/** Requests to the store that are under way at once. */
 const requestsAtOnce = 32;
 
 /** When the heartbeat of an owner moved last, and when we looked, on our own clock. */
@@ -54,7 +52,6 @@ export interface ClaimsOptions {
   processes: Processes;
   /** The plan whose tasks are claimed. */
   of: RunGeneration;
-  /** Id of this joining worker. */
   owner: string;
 }
 

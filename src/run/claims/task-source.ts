@@ -8,7 +8,6 @@ import { assertStands } from "../directory/run-storage.ts";
 import { committedTasks } from "../seal/commits.ts";
 import type { Claims, StandingClaim } from "./claims.ts";
 
-/** Most tasks of one claim. */
 const maxClaimedTasks = 256;
 /** A claim covers tasks for this many times its own cost, so that it costs 1 % of the time … */
 const workPerClaim = 100;
@@ -54,7 +53,6 @@ export class TaskSource {
   #claimMs = 0;
   #firstHandOut: HandOut | undefined;
   #lastHandOut: HandOut | undefined;
-  /** Time that this worker takes for a task. */
   #msPerTask: number | undefined;
   /** Time until all workers together have claimed all tasks. */
   #restMs: number | undefined;

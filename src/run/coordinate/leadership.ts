@@ -29,7 +29,6 @@ export interface LeadershipOptions {
   clock: Clock;
   processes: Processes;
   id: string;
-  /** Folder of the records. */
   prefix: string;
   /** The error while another process leads, and the error once another one does. */
   errors: Record<"lives" | "lost", (leader: LeaderRecord | undefined) => SluiceError>;

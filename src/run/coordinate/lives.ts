@@ -41,7 +41,6 @@ export interface RunLives {
   workers: (Life & { record: WorkerRecord })[];
 }
 
-/** True if a process works on the run. */
 export function isAtWork({ coordinator, workers }: RunLives): boolean {
   return coordinator?.lives === true || workers.some(({ lives }) => lives);
 }

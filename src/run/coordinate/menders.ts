@@ -37,7 +37,6 @@ interface MenderRecord {
   identity: ProcessIdentity;
 }
 
-/** The records of this run, and of the runs that it replaced. */
 async function* menderRecords(storage: Storage): AsyncGenerator<MenderRecord> {
   const own: RunStorage = runStorage(storage);
   for (let number = await own.number; number > 0; number--) {

@@ -130,12 +130,10 @@ export function taskOfCommit(path: string, of: RunGeneration): number | undefine
   return Number.isSafeInteger(task) && path === commitPath(task, of) ? task : undefined;
 }
 
-/** Folder of all attempts of a generation. */
 export function generationAttemptsPrefix(of: RunGeneration): string {
   return `${attemptPrefix}${of.runId.toLowerCase()}/g${of.generation}/`;
 }
 
-/** Folder of all attempts at one task. */
 export function taskAttemptsPrefix(task: number, of: RunGeneration): string {
   return `${generationAttemptsPrefix(of)}${task}/`;
 }
@@ -176,7 +174,6 @@ export function claimOwnerPath(owner: string, of: RunGeneration): string {
   return `${claimOwnersPrefix(of)}${owner}.json`;
 }
 
-/** Files of one attempt. */
 export function attemptPaths(task: number, of: RunGeneration, attempt: string) {
   const folder = `${taskAttemptsPrefix(task, of)}${attempt}/`;
   return {

@@ -16,7 +16,6 @@ export interface BackendRun {
   job: JobSpec;
   /** Tasks without a commit, in order. */
   tasks: readonly number[];
-  /** Planned rows of a task. */
   rowsOf(task: number): number;
   workers: number;
   /** Failed rows at which the run stops; undefined = never. */
@@ -29,12 +28,10 @@ export interface BackendRun {
   signal: AbortSignal;
 }
 
-/** The workers of a run. */
 export interface WorkersChoice {
   workers: number;
   /** Notes for people about that number. */
   notices: string[];
-  /** Cores of each worker, if known. */
   cores?: number;
   /** Free memory for each worker, if known. */
   freeMemoryBytes?: number;
@@ -42,7 +39,6 @@ export interface WorkersChoice {
 
 /** How an engine and its model are checked and fetched before workers open them. */
 export interface Preparation extends Pick<PrepareOptions, "install"> {
-  /** Gets messages of the preparation. */
   logger: Logger;
   signal: AbortSignal;
   /** Called with what is being fetched or waited for; undefined when it is there. */

@@ -16,7 +16,6 @@ export interface PartialCounts {
 export class DispatchTally {
   /** Rows that earlier calls had answered, in tasks of this call. */
   resumedRows = 0;
-  /** Tokens that were generated in this call. */
   generatedTokens = 0;
   partial: PartialCounts = { answered: 0, failed: 0, usage: noUsage, errors: {} };
 

@@ -39,16 +39,13 @@ export interface DispatchOptions {
    * errors stop the workers. Default: there are none.
    */
   takeMore?(): Promise<readonly number[]>;
-  /** Planned rows of a task. */
   rowsOf(task: number): number;
-  /** Most workers. */
   workers: number;
   /**
    * Starts one, or refuses for lack of room. It may wait for room until `unwanted` is aborted, and
    * then refuses at once. Its errors end the run.
    */
   startWorker(index: number, unwanted: AbortSignal): Promise<WorkerHandle | RefusedStart>;
-  /** How many tasks each worker holds. */
   held?: HeldTasks;
   /** Lets workers go for which no task is left, before the run ends. Default: they stay. */
   releasesIdle?: boolean;
@@ -69,14 +66,12 @@ export interface DispatchOptions {
   signal: AbortSignal;
 }
 
-/** How a dispatch ended. */
 export interface DispatchEnd {
   committed: number;
   /** Why not all tasks are committed. */
   error?: SluiceError;
   /** Rows that earlier calls had answered, in tasks of this call. */
   resumedRows: number;
-  /** Tokens that were generated in this call. */
   generatedTokens: number;
   partial: PartialCounts;
 }
@@ -100,7 +95,6 @@ export class Dispatcher {
   /** Whether there may be further tasks, and whether they are being found. */
   #more: "none" | "perhaps" | "sought";
   #committed = 0;
-  /** Failed starts in a row. */
   #failedStarts = 0;
   /** Deaths in a row without a committed task between them. */
   #deaths = 0;

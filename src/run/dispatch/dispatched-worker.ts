@@ -6,7 +6,6 @@ import type { RunningTask } from "./dispatched-task.ts";
 /** A worker, as its coordinator sees it. */
 export interface WorkerHandle {
   channel: Channel<ToWorker, FromWorker>;
-  /** Ends it at once. */
   kill(): void;
   /** Resolves when it has ended, with the known reason. */
   readonly ended: Promise<string>;
@@ -35,7 +34,6 @@ export interface RefusedStart {
 /** Silent checks in a row after which a worker counts as hanging. */
 const maxMissedLooks = 2;
 
-/** How many tasks a worker holds. */
 export interface HeldTasks {
   /** Whether it holds tasks that its engine has no room for yet. Default: it does. */
   takesAhead?: boolean | undefined;
@@ -45,7 +43,6 @@ export interface HeldTasks {
 
 type WantedRows = Partial<Pick<DispatchedWorker, "capacity" | "rowsAhead">>;
 
-/** A worker of a dispatcher, with its tasks. */
 export class DispatchedWorker {
   readonly index: number;
   readonly handle: WorkerHandle;

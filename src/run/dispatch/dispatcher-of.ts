@@ -15,28 +15,19 @@ export function dispatcherOf(
   startWorker: DispatchOptions["startWorker"],
   options: Pick<DispatchOptions, "releasesIdle"> = {},
 ): Dispatcher {
-  const { context, job } = run;
+  const { tasks, rowsOf, workers, maxFailedRows, failedBefore, onEvent, signal, job } = run;
+  const { clock, random } = run.context;
   const { readyTimeoutMs } = describeEngine(job.model);
   return new Dispatcher({
-    tasks: run.tasks,
-    rowsOf: run.rowsOf,
-    workers: run.workers,
-    startWorker,
-    ...options,
+    ...{ tasks, rowsOf, workers, maxFailedRows, failedBefore, onEvent, signal },
+    ...{ startWorker, clock, random, ...options },
     readyTimeoutMs: readyTimeoutMs?.(job.model),
     held: heldTasks(job.model),
     maxSilenceMs: job.workers.maxSilenceMs,
-    clock: context.clock,
-    random: context.random,
     maxTaskRetries: job.tasks.maxRetries,
-    ...(run.maxFailedRows === undefined ? {} : { maxFailedRows: run.maxFailedRows }),
-    failedBefore: run.failedBefore,
-    onEvent: run.onEvent,
-    signal: run.signal,
   });
 }
 
-/** How many tasks a worker with this model holds. */
 export function heldTasks(model: JobSpec["model"]): HeldTasks {
   const { takesAhead, maxOpenTasks } = describeEngine(model);
   return { takesAhead, maxOpenTasks: maxOpenTasks?.(model) };

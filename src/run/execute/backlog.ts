@@ -41,7 +41,6 @@ export class Backlog {
     return Math.ceil(2 * this.#openMs * this.#rowsPerMs);
   }
 
-  /** Records how long it took to open a task. */
   noteOpened(milliseconds: number): void {
     const kept = this.#openMs * openMsKept;
     const openMs = Math.max(milliseconds, kept + milliseconds * (1 - openMsKept));

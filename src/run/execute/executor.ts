@@ -4,8 +4,7 @@ import { withoutSecrets } from "../../engines/secrets.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
-import type { TaskAttempt } from "../attempt/attempt.ts";
-import type { RowArrangement } from "../attempt/row-arrangement.ts";
+import type { RowArrangement, TaskAttempt } from "../attempt/attempt.ts";
 import { Backlog } from "./backlog.ts";
 import { Isolation, type RowTry, takeAll } from "./isolation.ts";
 import type { RequestTraces } from "./request-traces.ts";
@@ -27,7 +26,6 @@ export interface ExecutorOptions extends TryOptions {
   clock: Clock;
   /** `onRowError: fail`: the first row that fails ends the run. */
   failOnRowError: boolean;
-  /** The spans of requests, where the run is traced. */
   traces?: RequestTraces | undefined;
   /** The order in which a task's rows are sent; default: input order. */
   arrange?: RowArrangement;
@@ -47,7 +45,6 @@ export class Executor {
   readonly #options: ExecutorOptions;
   readonly #open = new Map<TaskAttempt, RowSource>();
   readonly #isolation = new Isolation();
-  /** Rows with requests that were not sent yet. */
   #begun: RowWork[] = [];
   /** Requests to send again now. */
   #again: RowTry[] = [];
@@ -70,7 +67,6 @@ export class Executor {
     return this.#inFlight;
   }
 
-  /** Requests of the attempt in flight. */
   inFlightOf(attempt: TaskAttempt): number {
     return this.#open.get(attempt)?.inFlight ?? 0;
   }
@@ -86,7 +82,6 @@ export class Executor {
     return waiting;
   }
 
-  /** Starts on an attempt's rows. */
   add(attempt: TaskAttempt): void {
     const { arrange } = this.#options;
     this.#open.set(attempt, new RowSource(attempt, () => this.#pump(), arrange));

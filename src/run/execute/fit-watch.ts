@@ -6,7 +6,6 @@ import { limits } from "../../foundation/limits.ts";
 /** Rows stopped for their cost after which a prompt is refused. */
 const maxCostlyRowsLookedAt = 2;
 
-/** A row and its place. */
 interface LookedAt {
   value: JsonObject;
   file?: string;

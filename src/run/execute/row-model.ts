@@ -12,7 +12,7 @@ import { type JobSpec, jobSchema } from "../job/schema.ts";
 import { RowFiles } from "../plan/job-files.ts";
 import { assertAskable, parametersOf, promptSetOf } from "../plan/job-prompts.ts";
 import { areRepeatable } from "../reuse/request-key.ts";
-import { withReuse } from "../reuse/with-reuse.ts";
+import { withReuse } from "../reuse/reusing-engine.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
 import { FitWatch } from "./fit-watch.ts";
 import type { RequestTraces } from "./request-traces.ts";
@@ -103,7 +103,6 @@ function stageJob(job: JobSpec, stage: JsonObject): JobSpec {
   );
 }
 
-/** An engine with the prompts of a stage. */
 class AskedModel implements RowModel {
   readonly #engine: Engine;
   readonly #promptSet: PromptSet;

@@ -1,8 +1,7 @@
 import type { InputRow } from "../../data/row.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import type { TaskAttempt, UpcomingRows } from "../attempt/attempt.ts";
-import type { RowArrangement } from "../attempt/row-arrangement.ts";
+import type { RowArrangement, TaskAttempt, UpcomingRows } from "../attempt/attempt.ts";
 
 /** Bytes of rows to read ahead of the engine, for each task. */
 export const maxReadAheadBytes = 32 * 1024 * 1024;
@@ -10,9 +9,7 @@ export const maxReadAheadBytes = 32 * 1024 * 1024;
 /** An attempt in work: its open rows, read ahead of the engine within limits, and its requests. */
 export class RowSource implements UpcomingRows {
   readonly attempt: TaskAttempt;
-  /** Aborts the attempt's requests in flight. */
   readonly abort = new AbortController();
-  /** Requests in flight. */
   inFlight = 0;
   /** Taken rows without an outcome yet. */
   rowsInPlay = 0;

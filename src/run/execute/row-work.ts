@@ -67,12 +67,10 @@ export class RowWork {
     this.#tries = isOne ? [0] : new Array(requests.length).fill(0);
   }
 
-  /** How many rows it settles. */
   get rows(): number {
     return this.#rows?.length ?? 1;
   }
 
-  /** The rows that it settles. */
   get indexes(): readonly number[] {
     return this.#rows?.map(({ index }) => index) ?? [this.index];
   }
@@ -118,7 +116,6 @@ export class RowWork {
     return this.hasNext && this.requests[this.#next]!.origin.after === at;
   }
 
-  /** A request to send. */
   ready(at: number, promptSet: PromptSet): RowRequest {
     return promptSet.ready(this.requests, this.#responses, at);
   }
@@ -132,7 +129,6 @@ export class RowWork {
     this.#outstanding++;
   }
 
-  /** Counts a try of a request; returns the count. */
   countTry(at: number): number {
     return ++this.#tries[at]!;
   }
@@ -182,7 +178,6 @@ export class RowWork {
     );
   }
 
-  /** Journals the row's outcome. */
   settle(promptSet: PromptSet): void {
     const records = this.#records();
     if (!this.failure) {
@@ -204,10 +199,9 @@ export class RowWork {
       requests: records,
       // A row that failed before rendering counts one request for each prompt.
       planned: this.requests.length || promptSet.names.length,
-      ...(this.#lastAnswer === undefined ? {} : { lastAnswer: this.#lastAnswer }),
-      ...(records.length > 0
-        ? { partial: promptSet.partialAnswer(this.requests, this.#responses) }
-        : {}),
+      lastAnswer: this.#lastAnswer,
+      partial:
+        records.length > 0 ? promptSet.partialAnswer(this.requests, this.#responses) : undefined,
     };
     this.attempt.settleFailed(this.index, failure, this.#row);
     for (const row of this.#rows?.slice(1) ?? []) this.#settleAlone(row, cause, []);

@@ -61,7 +61,7 @@ export async function* inputRows(
   const cut = {
     ...reading,
     rowsPerTask: limits.maxReadAheadRows,
-    ...(limit !== undefined && { limit }),
+    limit,
     openFile,
   };
   const chosen =
@@ -226,7 +226,6 @@ class RowStream {
       });
   }
 
-  /** The results of rows with a common request. */
   async #rowsOf(rows: readonly InputRow[]): Promise<readonly StreamedRow[]> {
     for (const { error } of rows) if (error) throw error;
     const [row] = rows as readonly [InputRow];

@@ -12,7 +12,6 @@ import {
 import type { Random } from "../../foundation/random.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 
-/** How often and when a request is tried. */
 export interface TryOptions {
   promptSet: PromptSet;
   /** Tries of one request, the first included. */

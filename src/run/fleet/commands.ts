@@ -14,7 +14,6 @@ export interface CommandLine {
   env?: Record<string, string>;
 }
 
-/** A command, and where it was read. */
 export interface ReadCommand {
   command: CommandLine;
   place?: Place;
@@ -95,12 +94,7 @@ function commandOf(value: unknown, place: Place, index: string): CommandLine {
   if (idx !== undefined && !isNumber && !isName) {
     throw invalid("idx", "must be a number from 0, or a text without spaces and slashes");
   }
-  return {
-    idx: idx === undefined ? index : String(idx),
-    ...(cmds !== undefined && { cmds: cmds as string[] }),
-    ...(args !== undefined && { args: args as string[] }),
-    ...(env !== undefined && { env: env as Record<string, string> }),
-  };
+  return { idx: idx === undefined ? index : String(idx), cmds, args, env } as CommandLine;
 }
 
 function isVariables(env: unknown): boolean {

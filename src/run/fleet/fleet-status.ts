@@ -27,11 +27,9 @@ export interface FleetStatus {
   ageSeconds: number;
   location: string;
   tasks: Record<StateWord | "total", number>;
-  /** The runs of its batches. */
   runs: RunStatus[];
 }
 
-/** A task of a fleet at one moment. */
 export interface FleetTask {
   index: string;
   id: string;
@@ -40,7 +38,6 @@ export interface FleetTask {
   resultCode: number | null;
   /** Name of the worker that has it, or had it last. */
   worker: string | null;
-  /** Why it failed. */
   cause: string | null;
   /** Its batch, and its row there. */
   batch: number;
@@ -56,7 +53,6 @@ export interface FleetWorker {
   pid: number;
   device: string;
   scheduler: string | null;
-  /** Its run. */
   run: string;
 }
 
@@ -241,7 +237,6 @@ async function taskOf(task: TaskStatus, row: CommandRow, around: Around): Promis
 /** One try of a task's program, from its log. */
 export interface LoggedTry {
   path: string;
-  /** Lines of output. */
   output: { stream: "out" | "err"; text: string }[];
   worker: string | null;
   startedAt: string | null;

@@ -4,6 +4,7 @@ import { absoluteLocation, schemeOf } from "../../data/storage/open.ts";
 import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { insideImageVariable } from "../../engines/engine.ts";
+import { looksSecret } from "../../engines/secrets.ts";
 import { SluiceError, wordedError } from "../../foundation/errors.ts";
 import { randomUuid, sortableId } from "../../foundation/ids.ts";
 import type { JsonObject } from "../../foundation/json.ts";
@@ -24,7 +25,6 @@ import {
   type ReadCommand,
   rangeOf,
 } from "./commands.ts";
-import { backendKeys } from "./fleet-backend.ts";
 import {
   bookings,
   type FleetSpec,
@@ -71,7 +71,6 @@ export interface FleetBatch {
   tasks: number;
 }
 
-/** A fleet at its place. */
 export interface Fleet {
   record: FleetRecord;
   /** Its folder, or prefix. */
@@ -80,9 +79,7 @@ export interface Fleet {
   batches: FleetBatch[];
 }
 
-/** A request for a new fleet. */
 export interface FleetRequest {
-  /** Folder or prefix of fleets. */
   root: string;
   spec: FleetSpec;
   stores: Stores;
@@ -95,7 +92,6 @@ export interface FleetRequest {
   plan(job: JobSpec): Promise<void>;
 }
 
-/** The run directory of a batch. */
 export function runOfBatch({ location }: Pick<Fleet, "location">, { number }: FleetBatch): string {
   return `${location}/runs/${numbered(number)}`;
 }
@@ -132,14 +128,11 @@ export async function createFleet(
     location: absolute(mount.location),
   }));
   const { image, registrySecret, command, args, cpu, memory, gpu, maxScale, retries } = spec;
+  const { timeoutMs } = request;
   const record: FleetRecord = {
     ...{ format: 1, id, name, createdAt: new Date(clock.now()).toISOString() },
-    ...(image !== undefined && { image }),
-    ...(registrySecret !== undefined && { registrySecret }),
-    ...{ command, args, mounts, cpu, maxScale, retries },
-    ...(memory !== undefined && { memory }),
-    ...(gpu !== undefined && { gpu }),
-    ...(request.timeoutMs !== undefined && { timeoutMs: request.timeoutMs }),
+    ...{ image, registrySecret, command, args, mounts, cpu, maxScale, retries },
+    ...{ memory, gpu, timeoutMs },
   };
   const fleet: Fleet = { record, location, storage: openStorage(location), batches: [] };
   const { env } = backendKeys(spec, request.job);
@@ -199,7 +192,6 @@ function byFlags(error: unknown): unknown {
   return wordedError(code, message.replace(`field ${field}`, flag), { hint, cause });
 }
 
-/** New commands of a fleet. */
 export interface AddRequest
   extends Pick<FleetRequest, "spec" | "stores" | "workingDirectory" | "plan"> {}
 
@@ -241,7 +233,6 @@ interface WrittenBatch {
   array: ReturnType<typeof rangeOf>;
 }
 
-/** Commands, and how they were asked for. */
 interface ReadCommands {
   commands: Iterable<ReadCommand>;
   source: string;
@@ -345,10 +336,8 @@ function jobOfFleet(
   { instances, workers }: ReturnType<typeof bookings>,
 ): JobSpec {
   const { record: facts, storage } = fleet;
-  const mounts = facts.mounts.map(({ path, store, location }) => ({
-    ...{ path, location },
-    ...(store !== undefined && { store }),
-  }));
+  const { image, registrySecret } = facts;
+  const mounts = facts.mounts.map(({ path, store, location }) => ({ path, location, store }));
   const job: JobInput = {
     ...(others as Partial<JobInput>),
     ...backendKeys(spec, others),
@@ -358,10 +347,7 @@ function jobOfFleet(
       ...{ engine: "program", name: facts.name, command: facts.command, args: facts.args },
       ...{ instances, cpu: facts.cpu, array, mounts, variables: Object.keys(spec.env) },
       workingDirectory: spec.workingDirectory ?? ".",
-      ...(facts.gpu !== undefined && { gpus: true }),
-      ...(timeoutMs !== undefined && { timeoutMs }),
-      ...(facts.image !== undefined && { image: facts.image }),
-      ...(facts.registrySecret !== undefined && { registrySecret: facts.registrySecret }),
+      ...{ gpus: facts.gpu === undefined ? undefined : true, timeoutMs, image, registrySecret },
     },
     shard: { rows: 1 },
     output: { path: fleet.location, field: "result" },
@@ -446,4 +432,105 @@ export async function deleteFleet({ record, storage }: Fleet, places: Storage): 
   if (isLocal) await rmdir(storage.location).catch(() => {});
   // Last: until then, the same command removes the rest.
   await places.remove(recordPath(record.name));
+}
+
+type Asked = Pick<FleetSpec, "image" | "registrySecret" | "env">;
+
+/** A backend that starts workers in the fleet's image. */
+interface Bringer {
+  key: "kubernetes" | "codeEngine" | "sky";
+  /** The settings for an image, over which those of the job file go. */
+  settings(fleet: Asked & { image: string }, own: JsonObject): JsonObject;
+  /** The image that its settings name, as a fleet names it. */
+  imageOf(settings: JsonObject): string | undefined;
+}
+
+const text = (value: unknown) => (typeof value === "string" ? value : undefined);
+
+const plainImage: Bringer["imageOf"] = ({ image }) => text(image);
+
+/** Backends whose workers run in the image, by their names. */
+const bringers: Readonly<Record<string, Bringer>> = {
+  kubernetes: {
+    key: "kubernetes",
+    settings: ({ image, registrySecret }, own) => ({
+      image,
+      ...(registrySecret !== undefined && { imagePullSecrets: [registrySecret] }),
+      ...own,
+    }),
+    imageOf: plainImage,
+  },
+  "code-engine": {
+    key: "codeEngine",
+    settings: ({ image, registrySecret }, own) => ({
+      image,
+      ...(registrySecret !== undefined && { registrySecret }),
+      ...own,
+    }),
+    imageOf: plainImage,
+  },
+  sky: {
+    key: "sky",
+    settings: ({ image }, { resources = {}, ...own }) => ({
+      ...own,
+      resources: { imageId: `docker:${image}`, ...(resources as JsonObject) },
+    }),
+    imageOf: ({ resources }) =>
+      text((resources as JsonObject | undefined)?.imageId)?.replace(/^docker:/, ""),
+  },
+};
+
+/**
+ * The keys of a job by which its backend gives programs the fleet's image, secret and variables:
+ * settings of the backend, and `env`.
+ *
+ * @throws SluiceError `USAGE` for a registry secret that nothing uses.
+ */
+function backendKeys(
+  fleet: Asked,
+  job: JsonObject,
+): JsonObject & { env: Record<string, string | null> } {
+  const { image, registrySecret, env } = fleet;
+  const backend = text(job.backend) ?? "local";
+  const bringer = Object.hasOwn(bringers, backend) ? bringers[backend] : undefined;
+  if (registrySecret !== undefined) assertPullsBy(backend, image);
+  if (bringer === undefined) return { env };
+  const { key, settings, imageOf } = bringer;
+  const own = (job[key] ?? {}) as JsonObject;
+  const brought = image === undefined ? own : settings({ ...fleet, image }, own);
+  if (key !== "sky" && imageOf(brought) === undefined) {
+    throw new SluiceError("USAGE", `backend ${backend} needs --image`, {
+      hint: "name an image with Node.js and Sluice: sluice image builds one",
+    });
+  }
+  const isInside = image !== undefined && imageOf(brought) === image;
+  const all = key === "sky" ? passedOn(fleet, brought) : brought;
+  return {
+    ...(Object.keys(all).length > 0 && { [key]: all }),
+    env: { ...env, ...(isInside && { [insideImageVariable]: image }) },
+  };
+}
+
+/** SkyPilot takes variables of the caller by their names. */
+function passedOn({ env }: Asked, settings: JsonObject): JsonObject {
+  const { secrets = [], envs = {} } = settings as { secrets?: string[]; envs?: JsonObject };
+  const names = Object.entries(env)
+    .filter(([name, value]) => value === null || looksSecret(name, value))
+    .map(([name]) => name)
+    .filter((name) => !secrets.includes(name) && !Object.hasOwn(envs, name));
+  return names.length === 0 ? settings : { ...settings, secrets: [...secrets, ...names] };
+}
+
+function assertPullsBy(backend: string, image: string | undefined): void {
+  if (image === undefined) {
+    throw new SluiceError("USAGE", "--registry-secret has no effect without --image");
+  }
+  if (backend === "kubernetes" || backend === "code-engine") return;
+  const hint =
+    backend === "sky"
+      ? "name its login by sky.secrets: [SKYPILOT_DOCKER_USERNAME, SKYPILOT_DOCKER_PASSWORD, SKYPILOT_DOCKER_SERVER]"
+      : "leave it out: podman login or docker login opens a registry, on each machine with programs";
+  throw new SluiceError("USAGE", `--registry-secret has no effect with backend ${backend}`, {
+    hint,
+  });
 }

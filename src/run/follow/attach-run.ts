@@ -88,7 +88,7 @@ export async function attachRun(
       await follower.read();
       const committed = await committedTasks(storage, plan);
       if (plan.generation === 1 && committed.size === plan.tasks.count) {
-        await sealAsLeader({ location, dependencies, generation: 1 });
+        await sealAsLeader({ location, dependencies });
         continue;
       }
       const wasCanceled = (await countCancels(storage)) > cancels;

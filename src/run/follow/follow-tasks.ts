@@ -8,7 +8,6 @@ import { RunFollower } from "./run-follower.ts";
 
 /** Time between two looks at the run directory; more if a look takes long. */
 const lookIntervalMs = 1000;
-/** Share of the time that looks may take. */
 const maxLookShare = 0.1;
 /** Time until it looks again after a look that failed, however long that took. */
 const failedLookIntervalMs = 5000;

@@ -1,9 +1,7 @@
 import type { z } from "zod";
 import { looksSecret } from "../../engines/secrets.ts";
-import type { codeEngineOptions } from "./code-engine-schema.ts";
+import type { codeEngineOptions, kubernetesOptions, skyOptions } from "./backend-schemas.ts";
 import { gpuRequest } from "./gpu-request.ts";
-import type { kubernetesOptions } from "./kubernetes-schema.ts";
-import type { skyOptions } from "./sky-schema.ts";
 import { filled, storedJob } from "./worker-variables.ts";
 
 type Problem = [key: string, message: string];

@@ -2,27 +2,31 @@ import type { z } from "zod";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { nearest, oneOf, shown } from "../../foundation/suggest.ts";
 import type { JobDraft } from "./draft.ts";
-import type { Problem } from "./problem.ts";
+import { type Problem, problemsError } from "./problem.ts";
 import { type JobSpec, jobSchema } from "./schema.ts";
 import { formOf, namesBelow, nodesAt } from "./schema-tree.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** The draft as a validated job, or all its faults. */
-export function checkJob(draft: JobDraft): { job: JobSpec } | { problems: Problem[] } {
+/**
+ * The draft as a validated job.
+ *
+ * @param known problems that its layers had.
+ * @throws SluiceError `JOB_INVALID` and others, with every problem.
+ */
+export function checkedJob(draft: JobDraft, known: readonly Problem[] = []): JobSpec {
   const problems = findSecrets(draft);
   // For one value, interpreting the schema takes a fraction of the time of compiling it.
   const parsed = jobSchema.safeParse(draft.value, { jitless: true });
-  if (parsed.success && problems.length === 0) return { job: parsed.data };
+  if (parsed.success && problems.length + known.length === 0) return parsed.data;
   const issues = parsed.success ? [] : parsed.error.issues;
   for (const issue of issues) problems.push(...explain(issue, [], draft));
   const seen = new Set<string>();
-  return {
-    problems: problems.filter(({ path, message }) => {
-      const key = `${path.join(".")} ${message}`;
-      return seen.has(key) ? false : seen.add(key);
-    }),
-  };
+  const own = problems.filter(({ path, message }) => {
+    const key = `${path.join(".")} ${message}`;
+    return seen.has(key) ? false : seen.add(key);
+  });
+  throw problemsError([...known, ...own]);
 }
 
 const secretKeys = /^(api_?key|authorization|token|access_?token|secret|password|bearer)$/i;
@@ -40,7 +44,6 @@ function findSecrets(draft: JobDraft): Problem[] {
   ];
 }
 
-/** The same for keys of one server. */
 function secretsOf(server: JsonObject, at: readonly string[], draft: JobDraft): Problem[] {
   const hint = "set a variable, and name it in model.apiKeyEnv: apiKeyEnv: OPENAI_API_KEY";
   const found = (key: string, message: string): Problem => {

@@ -68,7 +68,6 @@ function named(entry: z.output<typeof datasetEntry>): DatasetEntry {
   return { ...entry, name: entry.name ?? basename(file, extname(file)) };
 }
 
-/** One input of a job with datasets. */
 export interface DatasetInput {
   path: string;
   format?: "jsonl" | "json" | "text";

@@ -1,10 +1,9 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject } from "../../foundation/json.ts";
-import { checkJob } from "./check.ts";
+import { checkedJob } from "./check.ts";
 import { JobDraft } from "./draft.ts";
 import { withAbsolutePaths } from "./paths.ts";
 import { plainValue } from "./plain-value.ts";
-import { problemsError } from "./problem.ts";
 import type { JobInput, JobSpec } from "./schema.ts";
 
 /**
@@ -29,7 +28,5 @@ export function jobFromValue(
   for (const [key, given] of Object.entries(plain)) {
     draft.set([key], given, { from: "default" });
   }
-  const checked = checkJob(draft);
-  if ("problems" in checked) throw problemsError(checked.problems);
-  return withAbsolutePaths(checked.job, { baseOf: () => workingDirectory, userDirectory });
+  return withAbsolutePaths(checkedJob(draft), { baseOf: () => workingDirectory, userDirectory });
 }

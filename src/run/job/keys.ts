@@ -36,7 +36,6 @@ interface FoundKey extends Omit<JobKey, "description"> {
   meanings: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Every key of the job. */
 export function jobKeys(): readonly JobKey[] {
   keys ??= keysOf(schemaTree());
   return keys;
@@ -53,7 +52,6 @@ export function keysOf(schema: SchemaNode): readonly JobKey[] {
   }));
 }
 
-/** The facts about a key that a flag needs. */
 export type NamedKey = Pick<JobKey, "path" | "isSwitch" | "otherNames">;
 
 /**

@@ -1,6 +1,6 @@
 import { dirname, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
-import { checkJob } from "./check.ts";
+import { checkedJob } from "./check.ts";
 import { JobDraft } from "./draft.ts";
 import { type JobFile, readJobFile } from "./job-file.ts";
 import { applyEnvironment, applyFile, applyFlags, type JobFlags } from "./layers.ts";
@@ -59,17 +59,14 @@ export async function loadJob(sources: JobSources): Promise<LoadedJob> {
   problems.push(...(await applyEnvironment(draft, environment)));
   problems.push(...(await applyFlags(draft, flags, sets)));
   if (Object.keys(draft.value).length === 0 && problems.length === 0) throw nothingGiven();
-  const checked = checkJob(draft);
-  if ("problems" in checked) problems.push(...checked.problems);
-  if (problems.length > 0 || !("job" in checked)) throw problemsError(problems);
-
+  const job = checkedJob(draft, problems);
   const baseOf = (path: readonly string[]) => {
     const { from } = draft.originOf(path);
     // A default is read as if it were in the job file.
     const isOfFile = file !== undefined && (from === "file" || from === "default");
     return isOfFile ? dirname(file) : workingDirectory;
   };
-  const absolute = withAbsolutePaths(checked.job, { baseOf, userDirectory: environment.HOME });
+  const absolute = withAbsolutePaths(job, { baseOf, userDirectory: environment.HOME });
   if (isUntrusted && file !== undefined) assertNamed(absolute, draft);
   return {
     job: withTrialOutput(absolute, draft),
@@ -112,7 +109,7 @@ function withTrialOutput(job: JobSpec, draft: JobDraft): JobSpec {
   const output = {
     ...job.output,
     path: trialOutput(path, suffix),
-    ...(errorFile && { errorFile: trialOutput(errorFile, suffix) }),
+    errorFile: errorFile && trialOutput(errorFile, suffix),
   };
   return { ...job, output };
 }

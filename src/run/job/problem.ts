@@ -12,7 +12,6 @@ export type Origin =
   | { from: "flag"; name: string }
   | { from: "default" };
 
-/** One fault of a job. */
 export interface Problem {
   code: ErrorCode;
   path: readonly string[];
@@ -30,12 +29,8 @@ export function problemsError(problems: readonly Problem[]): SluiceError {
     const { origin, path } = first;
     const file = origin.from === "file" ? origin.file : undefined;
     const line = origin.from === "file" ? origin.lineOf(path) : undefined;
-    return new SluiceError(first.code, withName(first), {
-      ...(file === undefined ? {} : { file }),
-      ...(line === undefined ? {} : { line }),
-      ...(path.length === 0 ? {} : { field: path.join(".") }),
-      ...(hint === undefined ? {} : { hint }),
-    });
+    const field = path.length === 0 ? undefined : path.join(".");
+    return new SluiceError(first.code, withName(first), { file, line, field, hint });
   }
   const isOneCode = problems.every((problem) => problem.code === first.code);
   const sorted = problems.toSorted((one, other) => lineOf(one) - lineOf(other));
@@ -43,7 +38,7 @@ export function problemsError(problems: readonly Problem[]): SluiceError {
   return new SluiceError(
     isOneCode ? first.code : "JOB_INVALID",
     `${problems.length} problems${lines.join("")}`,
-    hint === undefined ? {} : { hint },
+    { hint },
   );
 }
 

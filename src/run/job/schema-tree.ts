@@ -84,7 +84,6 @@ export function takesOnlyString(nodes: readonly SchemaNode[]): boolean {
   return forms.length > 0 && forms.every((form) => typesOf(form).every((t) => t === "string"));
 }
 
-/** JSON types of one form. */
 export function typesOf(form: SchemaNode): readonly string[] {
   if (form.type !== undefined) return [form.type].flat();
   const literals = form.enum ?? (form.const === undefined ? [] : [form.const]);

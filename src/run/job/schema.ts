@@ -7,19 +7,22 @@ import { schemaFault } from "../../data/row-schema.ts";
 import { modelOptions } from "../../engines/model-options.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { limits } from "../../foundation/limits.ts";
-import { atLeastOne, oneLine, setting } from "../../foundation/setting.ts";
+import { atLeastOne, setting } from "../../foundation/setting.ts";
 import { answerSchema, promptOptions } from "../../prompt/prompt-options.ts";
 import { outputProblem } from "../output/output-form.ts";
 import { backendProblems } from "./backend-problems.ts";
-import { codeEngineOptions } from "./code-engine-schema.ts";
+import {
+  codeEngineOptions,
+  kubernetesOptions,
+  rayOptions,
+  skyOptions,
+  slurmOptions,
+  workersOptions,
+} from "./backend-schemas.ts";
 import { type DatasetEntry, datasetInputs, datasetOptions } from "./dataset.ts";
 import { generationOptions } from "./generation-schema.ts";
-import { kubernetesOptions } from "./kubernetes-schema.ts";
-import { rayOptions } from "./ray-schema.ts";
-import { skyOptions } from "./sky-schema.ts";
 import { trustProblems } from "./trust.ts";
 import { loadsCode } from "./worker-variables.ts";
-import { workersOptions } from "./workers-schema.ts";
 
 const inputSource = z.strictObject({
   path: z
@@ -207,56 +210,6 @@ const prices = z.strictObject({
     .max(1)
     .optional()
     .describe("With model.via batch: the share of these prices that batches cost; default 0.5"),
-});
-
-/** Options of `sbatch` that other keys of a job say. */
-const ownSbatchOptions = new RegExp(
-  `^--(${[
-    ...["array", "wrap", "parsable", "comment", "job-name", "nodes", "ntasks", "cpus-per-task"],
-    ...["mem", "gres", "partition", "account", "qos", "constraint", "time", "signal", "requeue"],
-    ...["no-requeue", "open-mode", "output", "error", "test-only"],
-  ].join("|")})(=|$)`,
-);
-
-const slurm = z.strictObject({
-  partition: oneLine.optional().describe("Partition of the workers; default: that of the cluster"),
-  account: oneLine.optional().describe("Account that pays"),
-  qos: oneLine.optional().describe("Quality of service"),
-  constraint: oneLine.optional().describe("Features that nodes must have, such as `a100&nvlink`"),
-  timeLimit: z
-    .union([
-      atLeastOne,
-      z.string().regex(/^(\d+-)?\d+(:\d+){0,2}$|^UNLIMITED$/i, "must be minutes, 1:30:00 or 2-12"),
-    ])
-    .optional()
-    .describe("Longest time of a worker: minutes, `1:30:00`, or `2-12` for days and hours"),
-  output: oneLine
-    .optional()
-    .describe("Files of logs, in the notation of sbatch; default: in the run directory"),
-  setup: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("Shell lines before a worker, as `module load cuda`"),
-  command: z
-    .array(z.string().min(1))
-    .min(1)
-    .optional()
-    .describe(
-      "How nodes start Sluice, as words; default: this Node and this package, by their paths",
-    ),
-  extra: z
-    .array(
-      oneLine
-        .regex(/^--[a-z]/, "must be a long option of sbatch, as --exclusive")
-        .refine((option) => !ownSbatchOptions.test(option), "is set by Sluice or by its own key"),
-    )
-    .optional()
-    .describe("More options of sbatch, such as `--reservation=team`"),
-  shared: z
-    .boolean()
-    .optional()
-    .describe("All nodes see the folders of input and output, even if they look like local disks"),
 });
 
 const plainJob = z.strictObject({
@@ -470,7 +423,7 @@ const plainJob = z.strictObject({
     z.enum(["local", "ray", "slurm", "kubernetes", "sky", "code-engine"]).default("local"),
   ),
   ray: setting("operation", "Settings of `backend: ray`", rayOptions.optional()),
-  slurm: setting("operation", "Settings of `backend: slurm`", slurm.optional()),
+  slurm: setting("operation", "Settings of `backend: slurm`", slurmOptions.optional()),
   kubernetes: setting(
     "operation",
     "Settings of `backend: kubernetes`",

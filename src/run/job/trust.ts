@@ -131,7 +131,6 @@ function places({ input, output, cache, preparedDir, model }: Placed): [string, 
   return named.filter((each): each is [string, string] => each[1] !== undefined && each[1] !== "-");
 }
 
-/** A model, or the models of a pipeline's stages. */
 function modelsIn(model: ModelOptions): { name?: unknown; lora?: unknown }[] {
   if (model.engine !== "pipeline") return [model];
   return model.stages.flatMap((stage) => (stage.model as { name?: unknown } | undefined) ?? []);

@@ -3,7 +3,6 @@ import type { Environment } from "../../foundation/subprocess.ts";
 
 const reference = /\$(\$?)\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
 
-/** A text with its references filled in. */
 export interface Filled {
   text: string;
   hasReference: boolean;

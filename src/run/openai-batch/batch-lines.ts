@@ -74,7 +74,6 @@ interface FailedRow extends BatchRow, FailedRequest {
   line: number;
 }
 
-/** Why a request failed. */
 interface FailedRequest {
   code: string;
   message: string;

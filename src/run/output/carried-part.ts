@@ -9,7 +9,6 @@ import type { RunContext } from "../run-context.ts";
 import { EncodedFile, type Encoding } from "./encoded-file.ts";
 import { writeWhole } from "./hashed-file.ts";
 
-/** An attempt's part, and its rows. */
 export interface WrittenPart {
   task: Task;
   part: FileRecord;

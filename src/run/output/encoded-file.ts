@@ -41,7 +41,6 @@ export class EncodedFile {
     return new EncodedFile(await HashedFile.open(storage, path), encoder);
   }
 
-  /** Rows so far. */
   get rows(): number {
     return this.#added;
   }

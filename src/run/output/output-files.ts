@@ -14,7 +14,6 @@ import { filledPattern, isPerRow, seenAs } from "./output-path.ts";
 
 /** The destination of one input file's results. */
 export interface OutputFile {
-  /** The input file. */
   file: string;
   /** Relative to the base of all; with `{index}` and `{id}` if each row has its own file. */
   path: string;

@@ -13,7 +13,6 @@ export function isPattern(path: string): boolean {
   return path.search(placeholder) >= 0;
 }
 
-/** The placeholders of a pattern, each once. */
 export function placeholdersOf(pattern: string): Placeholder[] {
   const found = [...pattern.matchAll(placeholder)].map(([, name]) => name as Placeholder);
   return [...new Set(found)];

@@ -56,7 +56,6 @@ export function isSameTable(
   return !needsColumns({ name }) || shape(a) === shape(b);
 }
 
-/** The columns of all tasks, and of each. */
 export interface AllColumns {
   columns: readonly Column[];
   /** Columns of one task's rows. */

@@ -4,9 +4,9 @@ import { endingOf, needsColumns, resultFormatOf } from "../../data/formats/resul
 import type { InputFile } from "../../data/inputs.ts";
 import type { OpenFile } from "../../data/open-files.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { outputsPrefix } from "../directory/layout.ts";
+import { begunOutputsPath, outputsPrefix } from "../directory/layout.ts";
 import { readLines } from "../directory/lines.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -18,7 +18,6 @@ import { type OutputFile, outputFiles } from "./output-files.ts";
 import { resultFormat } from "./output-form.ts";
 import { placeholdersOf } from "./output-path.ts";
 
-/** What planning result files needs of the planned run. */
 export interface OutputPlanning extends OutputPlaces {
   job: JobSpec;
   location: RunLocation;
@@ -71,7 +70,6 @@ export function outputStorage(
   return base === "outside" ? outside : openStorage(base);
 }
 
-/** The planned result files, in the order of the input. */
 export async function* plannedOutputFiles(
   storage: Storage,
   { outputs }: Pick<Plan, "outputs">,
@@ -177,3 +175,32 @@ async function storeList(
 }
 
 const linesAtOnce = 1000;
+
+/**
+ * Paths of the result files that a run has made or may have made, relative to their base: the
+ * planned ones, and begun ones by row. None if their list is gone: it is removed after them.
+ */
+export async function madeOutputs(
+  storage: Pick<Storage, "open">,
+  { outputs }: Pick<Plan, "outputs">,
+): Promise<string[]> {
+  if (!outputs) return [];
+  const list = outputs.isPerRow ? begunOutputsPath : outputs.list.path;
+  const paths = new Set<string>();
+  try {
+    for await (const line of readLines(storage, list)) paths.add(pathIn(line));
+  } catch (error) {
+    if (asSluiceError(error).code !== "NOT_FOUND") throw error;
+  }
+  paths.delete("");
+  return [...paths];
+}
+
+/** After a line that a kill cut off, no file was made. */
+function pathIn(line: string): string {
+  try {
+    return (JSON.parse(line) as { path: string }).path;
+  } catch {
+    return "";
+  }
+}

@@ -16,10 +16,8 @@ import { writeOutputs } from "./write-outputs.ts";
 /** What the seal needs of a commit to publish its part in another format. */
 export type EncodedTask = Pick<Commit, "task" | "attempt" | "published" | "columns">;
 
-/** The manifest's entry for results that are made from the attempts' lines. */
 export type MadeResults = Pick<Manifest, "merged" | "columns" | "outputs">;
 
-/** Parts to make or publish at once. */
 const partsAtOnce = 8;
 
 /**
@@ -93,7 +91,6 @@ async function publishPart(
   entry.encoded = file.path;
 }
 
-/** The material of a merged file. */
 export interface MergedSource {
   tasks: readonly Pick<ManifestTask, "source">[];
   encoding: Encoding;

@@ -2,7 +2,6 @@ import { endingOf, needsColumns, type ResultFormat } from "../../data/formats/re
 import type { Plan } from "../plan/plan.ts";
 import { publishesLines, resultFormat } from "./output-form.ts";
 
-/** The published form of a run's results. */
 export interface PublishedForm {
   format: ResultFormat;
   /** File extension, such as `.csv.gz`. */

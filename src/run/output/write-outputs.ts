@@ -1,16 +1,21 @@
 import type { Column } from "../../data/columns.ts";
 import { resultFormatOf } from "../../data/formats/result-format.ts";
+import type { Slice } from "../../data/row.ts";
 import type { Storage } from "../../data/storage/storage.ts";
+import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { begunOutputsPath, outputsPathOf } from "../directory/layout.ts";
+import { readLines } from "../directory/lines.ts";
+import { suffixed } from "../job/paths.ts";
 import { eachTask, type FileRecord, type Plan, type Task } from "../plan/plan.ts";
+import { failedRowsOf } from "../retry/cut-rows.ts";
+import { plannedIndexes, readLineCounts } from "../retry/merge-task.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { EncodedFile } from "./encoded-file.ts";
 import { HashedFile, writeWhole } from "./hashed-file.ts";
 import type { OutputFile } from "./output-files.ts";
+import { seenAs } from "./output-path.ts";
 import { outputStorage, plannedOutputFiles } from "./plan-outputs.ts";
-import { type ResultRow, resultRows } from "./result-rows.ts";
-import { RowNames } from "./row-names.ts";
 
 /** A result file as a seal found it. */
 export interface WholeOutput extends FileRecord {
@@ -29,7 +34,6 @@ export interface OutputSource {
 
 /** The destinations of result files, and the tools to make them. */
 interface Writing {
-  /** Rooted at the run directory. */
   storage: Storage;
   /** The plan with all tasks of the run. */
   first: Plan;
@@ -42,7 +46,6 @@ interface Writing {
   files: number;
 }
 
-/** Files by row to write at once. */
 const filesAtOnce = 32;
 
 /**
@@ -132,7 +135,6 @@ async function writeEachInput(entries: readonly ManifestTask[], writing: Writing
   }
 }
 
-/** A file for each row with a result. */
 async function writeByRow(rows: AsyncGenerator<ResultRow>, writing: Writing): Promise<void> {
   const { storage, first } = writing;
   const outputs = new Map<string, OutputFile>();
@@ -181,4 +183,78 @@ function openOutput(
   { target, columns }: Writing,
 ): Promise<EncodedFile> {
   return EncodedFile.open(target, path, { format: resultFormatOf(path)!, columns, isObject });
+}
+
+/** Longest id in the name of a file: file systems allow 255 bytes for the whole name. */
+const maxIdBytes = 120;
+
+/** Names the files of rows: each name is unique, whatever the ids are. */
+export class RowNames {
+  readonly #taken = new Set<string>();
+
+  /** @param pattern a path with `{index}` or `{id}`. */
+  take(pattern: string, row: ResultRow): string {
+    const index = String(row.index);
+    const path = pattern.replaceAll("{index}", index).replaceAll("{id}", () => nameOf(row));
+    // Names with an index are unique.
+    if (pattern.includes("{index}")) return path;
+    let free = path;
+    while (this.#taken.has(seenAs(free))) free = suffixed(free, `-${index}`);
+    this.#taken.add(seenAs(free));
+    return free;
+  }
+}
+
+/** The row's id as a part of a file name; without an id, its index. */
+function nameOf({ index, slice, lines }: ResultRow): string {
+  const { [slice.id ?? ""]: id } = parseExactly(lines[0]!) as ExactRow;
+  if (id === null || id === undefined || typeof id === "object") return String(index);
+  const safe = String(id)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: no file system takes them well
+    .replace(/[/\\:*?"<>|\u0000-\u001f]/g, "_")
+    .slice(0, maxIdBytes);
+  const short = Buffer.from(safe)
+    .subarray(0, maxIdBytes)
+    .toString()
+    .replace(/\uFFFD+$/, "");
+  return /^\.*$/.test(short) ? `_${short}` : short;
+}
+
+interface ResultRow {
+  index: number;
+  /** Its place in the input. */
+  slice: Slice;
+  /** Empty if it failed or was left out. */
+  lines: string[];
+}
+
+/** The rows of a task in input order, with the result lines of each. */
+async function* resultRows(
+  storage: Storage,
+  task: Task,
+  entry: ManifestTask,
+): AsyncGenerator<ResultRow> {
+  const failed = new Set((await failedRowsOf(storage, entry)).map(({ index }) => index));
+  const counts = await readLineCounts(storage, entry.lineCounts);
+  const all = readLines(storage, entry.source!.path);
+  const sliceOf = slicesByRow(task);
+  try {
+    for (const index of plannedIndexes(task)) {
+      const count = failed.has(index) ? 0 : (counts.get(index) ?? 1);
+      const lines: string[] = [];
+      while (lines.length < count) lines.push((await all.next()).value!);
+      yield { index, slice: sliceOf(index), lines };
+    }
+  } finally {
+    await all.return(undefined);
+  }
+}
+
+function slicesByRow({ slices, firstRow }: Task): (index: number) => Slice {
+  let at = 0;
+  let end = firstRow + slices[0]!.rows;
+  return (index) => {
+    while (index >= end) end += slices[++at]!.rows;
+    return slices[at]!;
+  };
 }

@@ -35,7 +35,6 @@ export function assertOpenedByEngine(job: JobSpec, files: readonly InputFile[]):
   });
 }
 
-/** The files that rows of a job may name. */
 export class RowFiles {
   readonly #job: JobSpec;
   readonly #folders: readonly string[];

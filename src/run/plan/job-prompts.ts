@@ -11,7 +11,6 @@ import { generationParameters } from "../job/generation.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { assertBatchOutput, isBatchInput, writesBatchLines } from "../openai-batch/batch-lines.ts";
 
-/** The prompts of a job, ready to be rendered, with the seed of its run. */
 export function promptSetOf(job: JobSpec, seed: number): PromptSet {
   const promptSet = askedPromptSet(job, parametersOf(job, seed));
   const stripped = job.output.stripWhitespace ? withStrippedAnswers(promptSet) : promptSet;
@@ -144,7 +143,6 @@ function assertAnswerable({ model }: JobSpec, apis: readonly (string | undefined
   });
 }
 
-/** Refuses images in prompts for an engine that cannot see. */
 function assertImagesSeen({ model, prompt, prompts = {} }: JobSpec): void {
   const isShown = [prompt, ...Object.values(prompts)].some((asked) => asked?.image !== undefined);
   if (!isShown || describeEngine(model).seesImages) return;

@@ -1,19 +1,28 @@
+import type { InputFile } from "../../data/inputs.ts";
+import type { OpenFile } from "../../data/open-files.ts";
+import type { InputRow } from "../../data/row.ts";
+import { readRows, scanSlices } from "../../data/slices.ts";
 import type { Storage } from "../../data/storage/storage.ts";
+import { describeEngine } from "../../engines/registry.ts";
 import { errorTable } from "../../foundation/error-table.ts";
 import { asSluiceError, SluiceError, wordedError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../../foundation/ids.ts";
+import { limits } from "../../foundation/limits.ts";
 import { randomInteger } from "../../foundation/random.ts";
+import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPath, stdinPrefix } from "../directory/layout.ts";
 import { locateRun, type RunLocation } from "../directory/locate.ts";
 import { createOnce, readJson } from "../directory/records.ts";
 import { type RunStorage, runStorage } from "../directory/run-storage.ts";
-import { assertStagesAskable } from "../execute/row-model.ts";
+import { FitWatch } from "../execute/fit-watch.ts";
+import { assertStagesAskable, firstStagePrompts } from "../execute/row-model.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import { suffixed } from "../job/paths.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
+import { isBatchInput } from "../openai-batch/batch-lines.ts";
 import { errorFileOf } from "../openai-batch/error-file.ts";
 import { planOutputs } from "../output/plan-outputs.ts";
 import { plannedColumns } from "../output/planned-columns.ts";
@@ -21,12 +30,10 @@ import { assertUnchanged } from "../retry/rescan.ts";
 import { type RunContext, runContext } from "../run-context.ts";
 import { readSeals } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
-import { identifiedJob } from "./identified-job.ts";
 import { reachOf } from "./job-files.ts";
-import { assertAskable } from "./job-prompts.ts";
-import { assertPlanFits, effectiveJob, type Plan, standingPlan } from "./plan.ts";
+import { assertAskable, promptSetOf } from "./job-prompts.ts";
+import { assertPlanFits, effectiveJob, type Plan, readOptionsOf, standingPlan } from "./plan.ts";
 import { assertBegunSo, probeStore } from "./probe.ts";
-import { assertPromptsFit } from "./prompt-fit.ts";
 import { finishReplacement, replaceRun, standingOutputs } from "./replace-run.ts";
 import { assertSameInput, findInput, plannedOrder, scanInput, taskSize } from "./scan-input.ts";
 import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
@@ -35,11 +42,9 @@ import { cameToNothing, holdsOutcomes, runDiffers } from "./standing-run.ts";
 const guessedRowBytes = 100;
 
 export interface OpenRunOptions {
-  /** Replaces the present run. */
   overwrite: boolean;
   /** Writes beside the present run, if it is another one. */
   fork: boolean;
-  /** The run's workers, for a number of rows. */
   workersFor(job: JobSpec, rows: number): number | Promise<number>;
   onEvent(event: RunEvent): void;
   /** The input of a sealed run is not compared with its plan: it may have grown, or be gone. */
@@ -242,17 +247,14 @@ async function assertNoFile(outside: Storage, location: RunLocation, name: strin
   throw new SluiceError("OUTPUT_OCCUPIED", "the file exists", { file });
 }
 
-/** The place of a new run. */
 interface Place {
   location: RunLocation;
   storage: RunStorage;
-  /** The run to replace. */
   standing: Plan | undefined;
   /** Called right before the plan appears. */
   assertReplaces?(): Promise<void>;
 }
 
-/** Plans a run in an empty place, or in the place of the present one. */
 async function planInPlace(
   job: JobSpec,
   place: Place,
@@ -336,4 +338,77 @@ async function planRun(
   await assertReplaces?.();
   const { won, record } = await createOnce(storage, planPath, plan, digestOf);
   return { plan: record, isOurs: won };
+}
+
+/** Rows that a prompt is tried on first. */
+const fewRowsLookedAt = 8;
+
+/**
+ * Refuses, before anything is planned, a prompt that fits none of the first rows: a wrong field
+ * name would make every row a dead letter. Each of several datasets is checked.
+ *
+ * @throws SluiceError `PROMPT_UNFIT`, with the field and the most similar one of the rows.
+ */
+async function assertPromptsFit(
+  files: readonly InputFile[],
+  job: JobSpec,
+  openFile: OpenFile,
+): Promise<void> {
+  const promptSet = renderedPrompts(job);
+  if (promptSet === undefined) return;
+  for (const dataset of new Set(files.map((file) => file.dataset))) {
+    const watch = new FitWatch();
+    const own = files.filter((file) => file.dataset === dataset);
+    for await (const row of firstOf(own, job, openFile)) {
+      const { value, index, file, line } = row;
+      if (value === undefined) continue;
+      try {
+        watch.rendered(() => promptSet.requests(value, index, dataset), { value, file, line });
+        break;
+      } catch {
+        // Others may fit.
+        if (watch.isUnfit) break;
+      }
+    }
+    watch.assertFit();
+  }
+}
+
+/** The prompts for rows of the input; undefined if there are none. */
+function renderedPrompts(job: JobSpec): PromptSet | undefined {
+  if (job.model.engine === "pipeline") return firstStagePrompts(job);
+  if (isBatchInput(job)) return undefined;
+  const isAsked = [job.dataset, job.prompt, job.prompts].some((each) => each !== undefined);
+  return isAsked || !describeEngine(job.model).takesRows ? promptSetOf(job, 0) : undefined;
+}
+
+/** The first rows; almost always the very first one is enough. */
+async function* firstOf(
+  files: readonly InputFile[],
+  job: JobSpec,
+  openFile: OpenFile,
+): AsyncGenerator<InputRow> {
+  const reading = { ...readOptionsOf(job), parse: true };
+  let seen = 0;
+  for (const most of [fewRowsLookedAt, limits.maxRowsLookedAt]) {
+    const limit = Math.min(most, job.limit ?? Number.POSITIVE_INFINITY);
+    const cut = { ...reading, rowsPerTask: limit, limit, openFile };
+    for await (const { slices, firstRow } of scanSlices(files, cut)) {
+      for await (const rows of readRows(slices, firstRow, openFile, reading)) {
+        for (const row of rows) if (row.index >= seen) yield row;
+      }
+    }
+    seen = limit;
+  }
+}
+
+/**
+ * The job with everything else that decides its answers, such as the digest of a module: if that
+ * changes, a run is not continued.
+ *
+ * @throws SluiceError if a file of the engine cannot be read.
+ */
+export async function identifiedJob(job: JobSpec): Promise<JobSpec> {
+  const { identified } = describeEngine(job.model);
+  return identified ? { ...job, model: await identified(job.model) } : job;
 }

@@ -23,7 +23,6 @@ export interface Task {
   task: number;
   /** Stable index of its first row. */
   firstRow: number;
-  /** Rows in its slices. */
   rows: number;
   slices: Slice[];
   /** Only these rows of the range, as an index set: a sample, or a retry's rows. */
@@ -53,12 +52,10 @@ export function plannedRows({ rows, onlyRows = rows }: Pick<Task, "rows" | "only
   return onlyRows;
 }
 
-/** The record of a file with this content. */
 export function fileRecord(path: string, content: Uint8Array): FileRecord {
   return { path, sha256: sha256Hex(content), bytes: content.length };
 }
 
-/** Writes a small file. */
 export async function storeFile(
   storage: Storage,
   path: string,
@@ -107,7 +104,6 @@ export interface Plan extends RunGeneration {
   whole?: WholeRun;
 }
 
-/** All tasks of a run, in the plan of a retry. */
 export interface WholeRun {
   tasks: Plan["tasks"];
   rows: number;
@@ -122,18 +118,15 @@ export interface PlannedOutputs {
   files: number;
   /** The base of their paths: the run directory, the folder beside it, or another place. */
   base: "run" | "outside" | (string & {});
-  /** True if each row has its own file. */
   isPerRow: boolean;
   /** True if some are tables, each with all columns. */
   needsColumns: boolean;
 }
 
-/** The input as it was planned. */
 export interface InputSummary {
   files: number;
   bytes: number;
   rows: number;
-  /** Planned rows of a task. */
   rowsPerTask: number;
   /** The first tasks of a given number may have one row, or batch, more. */
   longerTasks?: LongerTasks;
@@ -274,7 +267,6 @@ export function assertPlanFits(plan: Plan): void {
   throw new SluiceError("PLAN_TOO_LARGE", `${length} bytes, ${limits.maxPlanBytes} allowed`);
 }
 
-/** How the rows of a job's input are read. */
 export function readOptionsOf({ input }: JobSpec): ReadOptions {
   return { maxLineBytes: Math.max(...input.map((source) => source.maxLineBytes)), sources: input };
 }
@@ -327,7 +319,6 @@ async function openRecord(storage: Storage, { path, bytes }: FileRecord): Promis
   return bytesReader(await storage.read(path));
 }
 
-/** The rows of a task to process, in order. */
 export async function* rowsOfTask(
   openFile: OpenFile,
   job: JobSpec,

@@ -5,7 +5,6 @@ import { probePrefix } from "../directory/layout.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 
-/** Rounds of the race that probes an object store. */
 const storeProbeRounds = 12;
 
 /**
@@ -14,7 +13,6 @@ const storeProbeRounds = 12;
  */
 const probeRounds = 1;
 
-/** Creators that race in each round. */
 const probeCreators = 20;
 
 /**

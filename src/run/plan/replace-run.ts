@@ -21,13 +21,11 @@ import {
 import type { RunLocation } from "../directory/locate.ts";
 import { readJson } from "../directory/records.ts";
 import type { RunStorage } from "../directory/run-storage.ts";
-import { madeOutputs } from "../output/made-outputs.ts";
-import { outputStorage } from "../output/plan-outputs.ts";
+import { madeOutputs, outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { cancelReplacedBatches } from "../provider-batches/provider-side.ts";
 import { type Plan, partDigits, readPlan, standingPlan } from "./plan.ts";
 
-/** How a run replaces another. */
 export interface Replacement {
   /** Called when no other process can work on the old run any more; throws to prevent it. */
   assertRemovable?(): Promise<void>;

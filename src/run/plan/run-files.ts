@@ -9,7 +9,7 @@ import { limits } from "../../foundation/limits.ts";
 import { planPath } from "../directory/layout.ts";
 import { locateRun } from "../directory/locate.ts";
 import { readJson } from "../directory/records.ts";
-import { madeOutputs } from "../output/made-outputs.ts";
+import { madeOutputs } from "../output/plan-outputs.ts";
 import type { Plan } from "./plan.ts";
 
 /** The ending of a run directory beside its results. */

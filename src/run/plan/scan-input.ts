@@ -168,7 +168,6 @@ function isTaskSizeFree({ shard, model }: JobSpec): boolean {
   return (describeEngine(model).taskRowsMultiple?.(model) ?? 1) === 1;
 }
 
-/** Rows of the tasks of a run. */
 export interface TaskSize {
   rowsPerTask: number;
   longerTasks?: LongerTasks;
@@ -233,7 +232,6 @@ async function countRows({ files }: FoundInput, job: JobSpec, openFile: OpenFile
   return count;
 }
 
-/** Rows to examine for the choice of the order. */
 const orderSampleRows = 200;
 
 /**
@@ -272,8 +270,7 @@ async function* scanTasks(
     ...readOptionsOf(job),
     ...size,
     atOwnBorders: isTaskSizeFree(job),
-    ...(job.limit === undefined ? {} : { limit: job.limit }),
-    openFile,
+    ...{ limit: job.limit, openFile },
     onProgress: (rows, bytes) =>
       onEvent({ type: "plan-progress", rows, bytes, totalBytes: found.bytes }),
   });

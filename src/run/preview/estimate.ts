@@ -56,14 +56,12 @@ export interface RenderedRow extends SampledRow {
   requests: readonly RowRequest[];
 }
 
-/** The subject of an estimate, and its rendered rows. */
 export interface EstimateFacts {
   job: JobSpec;
   plan: Plan;
   sampled: readonly RenderedRow[];
 }
 
-/** The measured cost of one row. */
 export interface RowCost {
   task: number;
   usage: Usage;
@@ -148,7 +146,6 @@ export function estimateFrom(job: JobSpec, plan: Plan, sampled: readonly Rendere
 
 /** How fast rows were answered. */
 export interface Pace {
-  /** Seconds before the first request. */
   startSeconds: number;
   /** Requests answered in parallel: likely, at most, at least. */
   together: Interval;

@@ -23,10 +23,9 @@ import { answersOf, differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { errorFileOf } from "../openai-batch/error-file.ts";
 import { assertOutputsAbsent } from "../output/plan-outputs.ts";
-import { identifiedJob } from "../plan/identified-job.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
 import { effectNotices, inputNotices, sampleNotices } from "../plan/notices.ts";
-import { assertFree, openOrPlan } from "../plan/open-run.ts";
+import { assertFree, identifiedJob, openOrPlan } from "../plan/open-run.ts";
 import type { InputSummary, Plan } from "../plan/plan.ts";
 import { cameToNothing } from "../plan/standing-run.ts";
 import type { RunContext } from "../run-context.ts";
@@ -48,7 +47,6 @@ import { firstRows } from "./sample-rows.ts";
 import { type StandingSample, standingSample } from "./standing-sample.ts";
 
 export interface PreviewOptions {
-  /** First rows with their requests. */
   shownRows: number;
   backend: Pick<Backend, "workersFor">;
   onEvent(event: RunEvent): void;
@@ -60,7 +58,6 @@ export interface PreviewOptions {
 export interface MeasureRequest {
   /** How many; default: twice the engine's capacity, at least 20 and at most 100. */
   rows?: number;
-  /** Fetches what the engine needs, and opens it. */
   openEngine(job: JobSpec): Promise<Engine>;
   signal: AbortSignal;
 }
@@ -89,12 +86,10 @@ export interface PreviewWarning {
   field: string | null;
   /** Rows of the sample with the fault. */
   rows: number;
-  /** Message and place of the first of them. */
   message: string;
   first: { file: string; line: number };
 }
 
-/** A run in the output. */
 export interface StandingRun {
   runId: string;
   committedTasks: number;
@@ -238,15 +233,8 @@ function shownRequest(request: RowRequest): ShownRow["requests"][number] {
   const { promptName, element } = origin;
   const hasNoWords = [messages, prompt, file].every((words) => words === undefined);
   return {
-    promptName,
-    ...(element === undefined ? {} : { element }),
-    ...(messages && { messages }),
-    ...(prompt === undefined ? {} : { prompt }),
-    ...(embed && { embed }),
-    ...(file === undefined ? {} : { file }),
-    ...(slottedLine && { slottedLine }),
-    ...(structure && { schema: structure.schema }),
-    ...(row && hasNoWords && { row }),
+    ...{ promptName, element, messages, prompt, embed, file, slottedLine },
+    ...{ schema: structure?.schema, row: hasNoWords ? row : undefined },
   };
 }
 

@@ -11,7 +11,6 @@ export interface SampledRow
 
 const maxSampledTasks = 10;
 
-/** The first rows of a plan. */
 export async function firstRows(context: RunContext, count: number): Promise<SampledRow[]> {
   const found: SampledRow[] = [];
   const tasks = Array(context.plan.tasks.count).keys();

@@ -8,12 +8,10 @@ import type { Pace, RowCost } from "./estimate.ts";
 
 /** The cost so far of an unfinished run. */
 export interface StandingSample {
-  /** Rows with an outcome. */
   rowsDone: number;
   usage: Usage;
   /** Some of its rows: none if its journals are gone. */
   costs: RowCost[];
-  /** Seconds that coordinators led. */
   seconds: number;
   /** Undefined if this says nothing. */
   pace: Pace | undefined;

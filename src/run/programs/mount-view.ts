@@ -3,7 +3,6 @@ import { dirname, join, relative } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CachedObject, type ObjectCache, stagingFolder } from "./object-cache.ts";
 
-/** A file that a program left in a mount. */
 export interface ResultFile {
   /** Below the mount. */
   name: string;

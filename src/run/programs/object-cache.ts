@@ -11,7 +11,6 @@ import { sha256Hex } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import type { Random } from "../../foundation/random.ts";
 
-/** Objects that are fetched at once. */
 const fetchesAtOnce = 8;
 
 /** Copies that nobody has used for this long are removed. */
@@ -32,7 +31,6 @@ export function objectName(place: string, path: string): string | undefined {
   return isStored && !path.endsWith("/") ? name : undefined;
 }
 
-/** An object on this machine. */
 export interface CachedObject {
   /** Below the mount, with `/` between folders. */
   name: string;

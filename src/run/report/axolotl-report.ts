@@ -19,7 +19,6 @@ import { readSeals } from "../seal/seals.ts";
 import type { RunSummary } from "../status/events.ts";
 import { resultChunks } from "../status/results.ts";
 
-/** One prompt and its answers, by Axolotl's names. */
 export interface ReportedPrompt {
   prompt_tokens: number;
   /** Tokens of the prompt and of all answers. */

@@ -39,7 +39,6 @@ export async function answeredNothing(storage: Storage, retry: Plan): Promise<bo
   return true;
 }
 
-/** The remains of an abandoned retry. */
 export interface AbandonedRetry {
   generation: number;
   /** Its answers, which are in none of the results. */

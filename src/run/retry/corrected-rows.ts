@@ -93,7 +93,6 @@ async function tasksOfInput(
   };
 }
 
-/** The input as found, for a plan. */
 export function factsOf({ files, bytes, digest, modifiedDigest }: FoundInput) {
   return { files: files.length, bytes, digest, modifiedDigest };
 }
@@ -149,7 +148,6 @@ async function unchangedBut(
   return await storeFile(storage, rowHashesPath(sha256Hex(now)), now);
 }
 
-/** A failed row and its task. */
 interface PlacedRow extends FailedRow {
   task: number;
 }
@@ -271,7 +269,6 @@ function* tasksAt(
   }
 }
 
-/** The planned slice of a row. */
 function sliceWith({ slices, firstRow }: Task, index: number): Slice {
   let at = firstRow;
   for (const slice of slices) {

@@ -73,7 +73,6 @@ export async function failedRowsOf(storage: Storage, task: ManifestTask): Promis
   return rows;
 }
 
-/** Requests of some rows together. */
 export function requestsOfRows(rows: readonly FailedRow[]): RequestCounts {
   return rows.reduce((sum, { requests }) => addRequestCounts(sum, requests), noRequests);
 }

@@ -17,13 +17,11 @@ export interface MergeSource {
   deadLetters: FileRecord | null;
   /** Lines of rows in `results`, for rows with more or fewer than one. */
   lineCounts?: FileRecord | undefined;
-  /** The retry's task and commit; absent if it sent none of its rows. */
-  retried?: { task: Task; commit: Commit };
+  retried: { task: Task; commit: Commit };
   /** Results have lines of failed rows too, beside their dead letters. */
   resultsHoldFailed: boolean;
 }
 
-/** A task after a retry. */
 export interface MergedTask {
   results: number;
   failed: number;
@@ -52,12 +50,13 @@ export async function mergeTask(
   paths: MergePaths,
 ): Promise<MergedTask> {
   const { task, retried, resultsHoldFailed } = source;
+  const { commit } = retried;
   const before = await deadLettersOf(storage, source.deadLetters);
-  const again = await deadLettersOf(storage, retried?.commit.deadLetters ?? null);
-  const asked = new Set(retried ? indexesIn(retried.task.only!) : []);
-  const answers = retried ? readLines(storage, retried.commit.part.path) : undefined;
+  const again = await deadLettersOf(storage, commit.deadLetters);
+  const asked = new Set(indexesIn(retried.task.only!));
+  const answers = readLines(storage, commit.part.path);
   const oldCounts = await readLineCounts(storage, source.lineCounts);
-  const newCounts = await readLineCounts(storage, retried?.commit.lineCounts);
+  const newCounts = await readLineCounts(storage, commit.lineCounts);
   const counts: [row: number, lines: number][] = [];
   const merged = { results: 0, failed: 0, recovered: 0, filtered: 0 };
   const letters: string[] = [];
@@ -82,7 +81,7 @@ export async function mergeTask(
     }
   }
   // The file is not read to its end, which would close it.
-  await answers?.return(undefined);
+  await answers.return(undefined);
   const deadLetters =
     letters.length === 0 ? null : await writeLines(storage, paths.deadLetters, letters);
   const lineCounts =
@@ -103,16 +102,12 @@ export async function readLineCounts(
   throw new SluiceError("RUN_DAMAGED", "the numbers of lines are missing", { file: file.path });
 }
 
-async function nextLines(
-  lines: AsyncIterator<string> | undefined,
-  count: number,
-): Promise<string[]> {
+async function nextLines(lines: AsyncIterator<string>, count: number): Promise<string[]> {
   const next: string[] = [];
-  while (next.length < count) next.push((await lines!.next()).value);
+  while (next.length < count) next.push((await lines.next()).value);
   return next;
 }
 
-/** Indexes of the rows that get an outcome in a task. */
 export function* plannedIndexes({ firstRow, rows, only }: Task): Generator<number> {
   if (only !== undefined) yield* indexesIn(only);
   else for (let index = firstRow; index < firstRow + rows; index++) yield index;

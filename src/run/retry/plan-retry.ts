@@ -10,8 +10,8 @@ import { createOnce, readJson } from "../directory/records.ts";
 import { differingAnswers, differingKeys } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
-import { identifiedJob } from "../plan/identified-job.ts";
 import { assertAskable } from "../plan/job-prompts.ts";
+import { identifiedJob } from "../plan/open-run.ts";
 import {
   assertPlanFits,
   effectiveJob,
@@ -40,7 +40,6 @@ export interface RetryPlan {
   base: Manifest;
 }
 
-/** The rows that a retry processes. */
 export interface RowsOfRetry {
   /** `appended`: only rows that were appended to the run's input since. */
   where: RetryWhere | "appended";
@@ -170,8 +169,7 @@ export async function planRetry(
     software: dependencies.software,
     createdAt: new Date(clock.now()).toISOString(),
     job: storedJob(job),
-    where,
-    ...(request.reread && { reread: request.reread }),
+    ...{ where, reread: request.reread },
     // With the previous seed, a local engine would fail with the same answer again.
     seed: job.generation.seed ?? randomInteger(random, 2 ** 31),
     tasks: stored(tasks),
@@ -189,7 +187,6 @@ function stored({ count, file, index }: StoredTasks): Plan["tasks"] {
   return { count, file, index };
 }
 
-/** The differences between an unfinished retry and the requested one. */
 function differences(begun: Plan, { job, where, reread }: RetryRequest): string[] {
   const others = differingAnswers(begun.job, job);
   if (begun.where !== undefined && begun.where !== where) others.unshift("which rows");

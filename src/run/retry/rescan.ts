@@ -13,7 +13,6 @@ import { idFieldOf } from "../openai-batch/batch-lines.ts";
 import { eachTask, type InputSummary, type Plan, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { FoundInput } from "../plan/scan-input.ts";
 
-/** The present input of a run, beside its planned tasks. */
 export interface Rescan {
   /** The planned tasks, each with its present slices. */
   tasks: Task[];
@@ -25,7 +24,6 @@ export interface Rescan {
 
 interface Rescanning {
   job: JobSpec;
-  /** The input as it was planned. */
   planned: Pick<InputSummary, "rowsPerTask">;
   openFile: OpenFile;
 }
@@ -90,7 +88,6 @@ function assertPresent(paths: Iterable<string>, files: readonly InputFile[]): vo
   });
 }
 
-/** The slices of a file, the planned ones first. */
 async function slicesNow(
   file: InputFile,
   before: readonly Slice[],
@@ -121,7 +118,6 @@ async function slicesNow(
   });
 }
 
-/** Planned slices with changed content. */
 async function changedSlices(
   file: InputFile,
   before: readonly Slice[],
@@ -227,7 +223,6 @@ export async function assertUnchanged(
   });
 }
 
-/** The error for an input that is not the planned one. */
 export function changedInput(
   detail: string,
   { file, ...place }: { file: string; line?: number; hint?: string },
@@ -235,7 +230,6 @@ export function changedInput(
   return new SluiceError("INPUT_CHANGED", detail, { file: shownPath(file), ...place });
 }
 
-/** Hashes of the present rows of a task. */
 export async function rowHashesOf(
   { slices, firstRow }: Task,
   { job, openFile }: Pick<Rescanning, "job" | "openFile">,

@@ -54,10 +54,7 @@ export async function runRetry(
     return changed;
   });
   const { where, reread } = options;
-  const rows = { where, ...(reread && { reread }) };
-  const delegated = options.elsewhere?.(job, rows);
-  if (delegated) return await delegated;
-  const request: RetryRequest = { ...rows, job };
+  const request: RetryRequest = { where, reread, job };
   const findTasks = reread && correctedTasks(storage, dependencies, request, options.onEvent);
   return await runGeneration(location, dependencies, request, options, findTasks);
 }
@@ -78,20 +75,21 @@ export async function resumeRetry(
   if (!begun) return undefined;
   const { where, reread } = begun;
   const job = (await options.change?.(begun.job)) ?? begun.job;
-  const rows = { where: where as RetryRequest["where"], ...(reread && { reread }) };
-  const delegated = options.elsewhere?.(job, rows);
-  if (delegated) return await delegated;
-  return await runGeneration(location, dependencies, { ...rows, job }, options);
+  const request = { where: where as RetryRequest["where"], reread, job };
+  return await runGeneration(location, dependencies, request, options);
 }
 
-/** Leads a run while its next generation is planned, carried out and sealed. */
+/** Leads a run while its next generation is planned, carried out and sealed: here or elsewhere. */
 export async function runGeneration(
   location: RunLocation,
   dependencies: RunDependencies,
   request: RetryRequest,
-  options: CallOptions,
+  options: CallOptions & Pick<Partial<RunRetryOptions>, "elsewhere">,
   findTasks?: FindTasks,
 ): Promise<RunResult | undefined> {
+  const { where, reread } = request;
+  const delegated = options.elsewhere?.(request.job, { where, reread });
+  if (delegated) return await delegated;
   const { clock, random, processes, openStorage, trace } = dependencies;
   const startedMs = clock.monotonic();
   const storage = runStorage(openStorage(location.directory));

@@ -1,3 +1,4 @@
+import type { Column } from "../../data/columns.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { addUsage } from "../../foundation/inference.ts";
@@ -8,11 +9,14 @@ import { addPaidAnswers, noPaidAnswers } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import { removeClaims } from "../claims/claims.ts";
 import { commitPath, deadLetterPath, partPath, retryPaths } from "../directory/layout.ts";
-import { readLines } from "../directory/lines.ts";
+import { readLineBatches, readLines } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
+import { type Encoding, encodeFile } from "../output/encoded-file.ts";
 import { HashedFile } from "../output/hashed-file.ts";
+import { allColumns, isSameTable } from "../output/own-columns.ts";
+import { mergeFile } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import {
@@ -34,8 +38,7 @@ import { manifestOf, readSeals } from "../seal/seals.ts";
 import { letterLines, lettersPath, linesPath, mergedLines } from "../seal/task-files.ts";
 import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
 import { knownCutRows } from "./cut-rows.ts";
-import { type MergedTask, type MergePaths, mergeTask } from "./merge-task.ts";
-import { type RemadeResults, remakeResults } from "./remake-results.ts";
+import { type MergedTask, type MergeSource, mergeTask } from "./merge-task.ts";
 
 /** The retry's part in one task of the run. */
 export interface Retried {
@@ -126,7 +129,6 @@ async function mergeIntoParts(
   const paths = retryPaths(plan.generation, worker);
   const table = new TaskTable(storage, run);
   const merge: Merge = { tasks: {}, merged: null };
-  const holds = resultsHoldFailed(run.job);
   try {
     for (const [of, changed] of retried) {
       const entry = base.tasks[of];
@@ -134,14 +136,10 @@ async function mergeIntoParts(
         merge.tasks[of] = addedTask(changed.commit);
         continue;
       }
-      const { lineCounts } = entry;
-      const deadLetters = await lettersOf(storage, entry);
       const results = readLines(storage, (await linesPath(storage, entry))!);
       const sink = await HashedFile.open(storage, paths.part(of));
-      const task = await table.task(of);
-      const standing = { task, results, deadLetters, lineCounts };
-      const source = { ...standing, retried: changed, resultsHoldFailed: holds };
-      const merged = await mergeTask(storage, source, sink, besideOf(paths, of));
+      const source = { task: await table.task(of), results, retried: changed };
+      const merged = await mergeEntry(storage, { run, entry, paths }, source, sink);
       await results.return(undefined);
       merge.tasks[of] = { ...merged, part: await sink.close() };
     }
@@ -151,10 +149,20 @@ async function mergeIntoParts(
   return merge;
 }
 
-/** The dead letters of a task, where no other process changes them. */
-async function lettersOf(storage: Storage, entry: ManifestTask): Promise<FileRecord | null> {
+/** Merges the retry into a task that had results before it. */
+async function mergeEntry(
+  storage: Storage,
+  { run, entry, paths }: { run: Plan; entry: ManifestTask; paths: ReturnType<typeof retryPaths> },
+  source: Pick<MergeSource, "task" | "results" | "retried">,
+  sink: HashedFile,
+): Promise<MergedTask> {
+  const { task, lineCounts } = entry;
+  // Where no other process changes them.
   const path = await lettersPath(storage, entry);
-  return path === undefined ? null : { ...entry.deadLetters!, path };
+  const deadLetters = path === undefined ? null : { ...entry.deadLetters!, path };
+  const standing = { deadLetters, lineCounts, resultsHoldFailed: resultsHoldFailed(run.job) };
+  const beside = { deadLetters: paths.deadLetters(task), lineCounts: paths.lineCounts(task) };
+  return await mergeTask(storage, { ...source, ...standing }, sink, beside);
 }
 
 /** A task that the retry added: it had no results before. */
@@ -174,7 +182,6 @@ async function mergeIntoFile(
   const results = mergedLines(storage, outside, base);
   const sink = await HashedFile.open(storage, paths.merged);
   const merge: Merge = { tasks: {}, merged: null };
-  const holds = resultsHoldFailed(run.job);
   try {
     for await (const task of eachTask(storage, run)) {
       const changed = retried.get(task.task);
@@ -191,21 +198,14 @@ async function mergeIntoFile(
         await copyLines(results, sink, entry.results);
         continue;
       }
-      const { lineCounts } = entry;
-      const deadLetters = await lettersOf(storage, entry);
-      const standing = { task, results, deadLetters, lineCounts };
-      const source = { ...standing, retried: changed, resultsHoldFailed: holds };
-      const merged = await mergeTask(storage, source, sink, besideOf(paths, task.task));
+      const source = { task, results, retried: changed };
+      const merged = await mergeEntry(storage, { run, entry, paths }, source, sink);
       merge.tasks[task.task] = { ...merged, part: null };
     }
   } finally {
     await results.return(undefined);
   }
   return { ...merge, merged: await sink.close() };
-}
-
-function besideOf(paths: ReturnType<typeof retryPaths>, task: number): MergePaths {
-  return { deadLetters: paths.deadLetters(task), lineCounts: paths.lineCounts(task) };
 }
 
 async function copyLines(
@@ -442,4 +442,57 @@ export async function errorsOf(
     }
   }
   return errors;
+}
+
+/** Results made again from lines after a retry; not published yet. */
+interface RemadeResults {
+  /** By task: those whose rows changed; all tasks, if there are new columns. */
+  parts: Record<string, FileRecord>;
+  merged: FileRecord | null;
+  columns?: readonly Column[];
+}
+
+/** What a retry merged, as far as results are made from it. */
+interface MergedLines {
+  tasks: Record<string, { part: FileRecord | null }>;
+}
+
+/** Makes results from the lines after a retry, in the retry's own folder. */
+async function remakeResults(
+  context: RunContext,
+  first: Plan,
+  base: Manifest,
+  lines: MergedLines,
+  retried: ReadonlyMap<number, { commit: Commit }>,
+): Promise<RemadeResults> {
+  const { storage, plan, worker } = context;
+  const { format, ending, needsColumns } = publishedForm(first);
+  const paths = retryPaths(plan.generation, worker);
+  const files = [...retried.values()].map(({ commit }) => commit.columns);
+  const before = base.columns ?? [];
+  const columns = needsColumns ? (await allColumns(storage, files, before)).columns : before;
+  const encoding: Encoding = { format, columns };
+  const made: RemadeResults = { parts: {}, merged: null, ...(needsColumns && { columns }) };
+  const tasks = Array.from({ length: first.tasks.count }, (_, task) => ({
+    task,
+    source: lines.tasks[task]?.part ?? base.tasks[task]!.source!,
+  }));
+  if (first.outputs) return made;
+  if (first.mergedFile !== null) {
+    const path = paths.encodedMerged(ending);
+    const source = { tasks, encoding, assertLeads: async () => {} };
+    return { ...made, merged: await mergeFile(storage, storage, path, source) };
+  }
+  const isSame = isSameTable(format, before, columns);
+  for (const { task, source } of tasks) {
+    if (isSame && !lines.tasks[task]) continue;
+    const path = paths.encoded(task, ending);
+    made.parts[task] = await encodeFile(
+      storage,
+      path,
+      readLineBatches(storage, source.path),
+      encoding,
+    );
+  }
+  return made;
 }

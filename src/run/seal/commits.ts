@@ -16,7 +16,6 @@ export async function committedTasks(storage: Storage, of: RunGeneration): Promi
   return tasks;
 }
 
-/** Tasks of a plan without a commit, in order. */
 export function openTasks({ tasks }: Plan, committed: ReadonlySet<number>): number[] {
   const all = Array.from({ length: tasks.count }, (_, task) => task);
   return all.filter((task) => !committed.has(task));
@@ -41,7 +40,6 @@ export async function assertAllCommitted(storage: Storage): Promise<void> {
   );
 }
 
-/** A commit with its stored bytes. */
 export interface StoredCommit {
   commit: Commit;
   bytes: Uint8Array;

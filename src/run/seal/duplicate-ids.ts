@@ -3,7 +3,6 @@ import { idPairBytes } from "../attempt/id-hashes.ts";
 import type { FileRecord } from "../plan/plan.ts";
 import type { Manifest } from "./manifest.ts";
 
-/** Pairs to keep in memory at once. */
 const maxPairsInMemory = 2_000_000;
 const maxExamples = 10;
 

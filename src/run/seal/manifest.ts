@@ -44,14 +44,12 @@ export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   name: string | null;
   sealedAt: string;
   seed: number;
-  /** Plan of the first generation. */
   plan: FileRecord;
   /** Plans of the retries, oldest first. */
   retries?: { generation: number; plan: FileRecord }[];
   /** The generation whose plan has all tasks in their present state; absent = 1. */
   standing?: number;
   input: InputSummary;
-  /** How the engine was operated. */
   engine: { name: string; choices: Record<string, Json> } | null;
   busySeconds: number;
   /** Its cost; absent in runs that an earlier version sealed. */
@@ -61,7 +59,6 @@ export interface Manifest extends Omit<AttemptCounts, "invalid"> {
   merged: FileRecord | null;
   /** After a retry: the file of the run directory that it is a copy of. */
   mergedSource?: string;
-  /** Columns of the results, if these are tables. */
   columns?: readonly Column[];
   /** Result files by input or by row: a list with a line for each. */
   outputs?: { list: FileRecord; files: number };

@@ -1,8 +1,8 @@
 import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { eachAtOnce } from "../../foundation/each-at-once.ts";
-import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
+import { unlessCleaned } from "../attempt/publish.ts";
 import { asMender, type Mender } from "../coordinate/menders.ts";
 import { deadLetterPrefix, manifestPathOf, partPrefix, successPath } from "../directory/layout.ts";
 import { fileChunks, readLines } from "../directory/lines.ts";
@@ -226,20 +226,6 @@ async function makeMerged(
   if (isLines) await mergeParts(storage, outside, name, { tasks, assertLeads });
   else {
     await mergeFile(storage, outside, name, { tasks, encoding: { format, columns }, assertLeads });
-  }
-}
-
-/** After `sluice clean`, a file has only its published name. */
-async function unlessCleaned(
-  target: Storage,
-  path: string,
-  publish: () => Promise<unknown>,
-): Promise<void> {
-  try {
-    await publish();
-  } catch (error) {
-    const isPublished = asSluiceError(error).code === "NOT_FOUND" && (await target.stat(path));
-    if (!isPublished) throw error;
   }
 }
 

@@ -14,7 +14,7 @@ import type { Manifest } from "./manifest.ts";
 import { completeSeal } from "./publish-seal.ts";
 import { sealRun } from "./seal.ts";
 
-type SealTarget = Pick<RunWorkerOptions, "location" | "dependencies" | "generation">;
+type SealTarget = Pick<RunWorkerOptions, "location" | "dependencies">;
 
 /**
  * Seals a run with this process as its leader, so that two finishing processes do not both write.
@@ -50,7 +50,7 @@ async function leadAndSeal(context: RunContext, { processes }: RunDependencies):
  * @returns the seal, if this process created it.
  */
 export async function sealIfComplete(
-  { location, dependencies, generation }: SealTarget,
+  { location, dependencies, generation }: SealTarget & { generation: number },
   storage: Storage,
   onEvent: (event: RunEvent) => void,
   isCommitted: boolean,

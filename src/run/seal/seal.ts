@@ -151,7 +151,6 @@ export async function writeSeal(
   return standing;
 }
 
-/** The plan of a generation, as a manifest names it. */
 export async function planFile(storage: Storage, generation: number): Promise<FileRecord> {
   const path = planPathOf(generation);
   return fileRecord(path, await storage.read(path));

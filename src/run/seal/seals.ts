@@ -31,7 +31,6 @@ export interface Seal extends RunGeneration {
    * As in the manifest: the generation whose plan has all tasks in their present state; absent = 1.
    */
   standing?: number;
-  /** Answers of an abandoned retry, which were still paid for. */
   spent?: PaidAnswers;
 }
 
@@ -43,7 +42,6 @@ export interface Seals {
   sealed: Seal | undefined;
   /** Number of the last generation that has ended; 0 = none. */
   last: number;
-  /** Abandoned retries, oldest first. */
   abandoned: readonly Seal[];
 }
 

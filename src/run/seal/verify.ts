@@ -7,6 +7,7 @@ import { canonicalJson } from "../../foundation/json.ts";
 import type { AttemptCounts, Commit } from "../attempt/commit.ts";
 import type { Bill } from "../bill/bill.ts";
 import { noPaidAnswers, usdOf } from "../bill/costs.ts";
+import type { Mender } from "../coordinate/menders.ts";
 import {
   deadLetterPrefix,
   manifestPathOf,
@@ -39,6 +40,7 @@ import { committedTasks } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
 import { lookAtFile, type Segment } from "./fingerprint.ts";
 import type { Manifest, ManifestTask, Success } from "./manifest.ts";
+import { completeSeal } from "./publish-seal.ts";
 import { readSeals, type Seal, type Seals, successBytes } from "./seals.ts";
 import { type SealedCommits, sealedSums } from "./sums.ts";
 
@@ -58,7 +60,6 @@ export interface Verification {
   checked: { tasks: number; rows: number; bytes: number };
 }
 
-/** Tasks whose files are read at once. */
 const tasksAtOnce = 16;
 
 /**
@@ -518,4 +519,35 @@ function* billedFacts(
   yield ["invalid", invalid, found.invalid ?? noPaidAnswers];
   // Retries may have had other prices than the stated ones.
   if (retries.length === 0) yield ["usd", bill.usd, usdOf(bill, bill.prices ?? undefined)];
+}
+
+/** The findings of a verification, with those that were mended. */
+export interface MendedVerification extends Verification {
+  /** Views of the results that were damaged, and now agree with the seal. */
+  mended: readonly Damage[];
+}
+
+/**
+ * Recomputes what the newest seal states, as `verifyRun` does, and publishes damaged views again
+ * from their source files.
+ *
+ * @throws SluiceError `NOT_A_RUN` if there is no run.
+ */
+export async function verifyAndMend(
+  places: OutputPlaces,
+  mender: Mender,
+): Promise<MendedVerification> {
+  const { storage, outside, openStorage } = places;
+  const found = await verifyRun(storage, outside, openStorage);
+  if (!found.manifest || found.damages.length === 0) return { ...found, mended: [] };
+  try {
+    await completeSeal(places, found.manifest, mender, "contents");
+  } catch {
+    // What cannot be mended, for example without write access, is reported as found.
+    return { ...found, mended: [] };
+  }
+  const now = await verifyRun(storage, outside, openStorage);
+  const remaining = new Set(now.damages.map(({ file, problem }) => `${file}: ${problem}`));
+  const mended = found.damages.filter(({ file, problem }) => !remaining.has(`${file}: ${problem}`));
+  return { ...now, mended };
 }

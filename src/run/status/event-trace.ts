@@ -11,12 +11,10 @@ export interface TaskTrace {
   worker: string;
   /** Undefined until it ends. */
   outcome?: TaskOutcome;
-  /** Rows that failed in it. */
   failedRows: number;
   error?: ErrorRecord;
 }
 
-/** One writer's events of a run. */
 export interface WriterTrace {
   /** Time of its last event, by its own clock; ISO 8601. */
   time: string;
@@ -26,7 +24,6 @@ export interface WriterTrace {
   workers: Set<string>;
   /** Why it stopped before a seal, if it did. */
   stopped?: ErrorRecord | undefined;
-  /** Its last report of progress. */
   progress?: RunProgress | undefined;
 }
 

@@ -4,7 +4,6 @@ import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
 import type { Budget, Spending } from "../bill/costs.ts";
 import type { BatchSum, RunEvent, RunProgress } from "./events.ts";
 
-/** State of one open task. */
 interface OpenTask {
   worker: string;
   rows: number;
@@ -42,7 +41,6 @@ export interface ProgressState {
   /** Rows and tasks that earlier calls finished, including partly done tasks. */
   readonly resumedRows: number;
   readonly resumedTasks: number;
-  /** Counts of tasks that ended in this call. */
   readonly ended: {
     tasks: number;
     rows: number;
@@ -207,7 +205,6 @@ function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" 
 
 /** Sums over ended and open tasks. */
 export interface ProgressTotals {
-  /** Rows with an outcome, including those of earlier calls. */
   done: number;
   /** Those that are rows of this call. */
   fresh: number;

@@ -14,7 +14,6 @@ import { readManifest } from "../seal/seals.ts";
 import { mergedLines, taskChunks } from "../seal/task-files.ts";
 
 export interface ResultsOptions {
-  /** Dead letters instead of results. */
   failed: boolean;
   /** Waits for a task that is not committed yet. */
   follow: boolean;
@@ -27,7 +26,6 @@ export interface ResultsOptions {
   onWait?(task: number): void;
 }
 
-/** The end of the results. */
 export interface ResultsEnd {
   /** The first task without a commit; undefined if all were read. */
   gap: number | undefined;

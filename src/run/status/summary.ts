@@ -7,11 +7,8 @@ export interface CallFacts {
   runTimeSec: number;
   /** Rows that earlier calls had answered. */
   resumedRows: number;
-  /** Tokens that this call generated. */
   generatedTokens: number;
-  /** Absolute path of the output. */
   output: string;
-  /** Absolute path of the manifest. */
   manifestPath: string;
 }
 

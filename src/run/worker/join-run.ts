@@ -167,7 +167,7 @@ async function dispatch(
       startWorker: () => startWorker(plan, location.directory, logger, indexOf(options)),
       maxSilenceMs: plan.job.workers.maxSilenceMs,
       maxTaskRetries: plan.job.tasks.maxRetries,
-      ...(maxFailedRows === undefined ? {} : { maxFailedRows }),
+      maxFailedRows,
       failedBefore: maxFailedRows === undefined ? 0 : await failedRows.fresh(),
       onEvent: (event) => {
         onEvent(event);
@@ -252,7 +252,6 @@ function assertCreatesOnce({ createsOnce }: Storage): void {
 }
 
 interface OwnTasks {
-  /** Tasks without a commit. */
   tasks: number[];
   /** All tasks of the run with a commit. */
   committed: ReadonlySet<number>;

@@ -16,7 +16,6 @@ export type ToWorker =
   /** The first message to a worker without a run; never sent later. */
   | {
       type: "run-open";
-      /** The run directory. */
       location: string;
       generation: number;
     }
@@ -38,7 +37,6 @@ export type FromWorker =
       /** Requests its engine can usefully hold. */
       capacity: number;
       engine: string;
-      /** Settings that the engine chose. */
       choices: Record<string, Json>;
     }
   /** It cannot start; it exits after this. */

@@ -26,7 +26,7 @@ import { promptSetOf } from "../plan/job-prompts.ts";
 import { effectiveJob, readPlan } from "../plan/plan.ts";
 import { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import { AnswerCache } from "../reuse/answer-cache.ts";
-import { withReuse } from "../reuse/with-reuse.ts";
+import { withReuse } from "../reuse/reusing-engine.ts";
 import { type RunContext, runContext } from "../run-context.ts";
 import { type LeaveRequest, leaveRequestOf } from "./leave-request.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";

@@ -1,14 +1,13 @@
-import type { BatchState } from "../../engines/batch-records.ts";
-import type { Engine, StageState } from "../../engines/engine.ts";
+import type { Engine } from "../../engines/engine.ts";
 import type { Channel } from "../../foundation/channel.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { noUsage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { RowArrangement } from "../attempt/attempt.ts";
 import { TaskAttempt, type UpcomingRows } from "../attempt/attempt.ts";
 import { type Commit, doneIn } from "../attempt/commit.ts";
-import type { RowArrangement } from "../attempt/row-arrangement.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
 import { Executor } from "../execute/executor.ts";
 import type { RequestTraces } from "../execute/request-traces.ts";
@@ -28,7 +27,6 @@ export interface WorkerOptions {
   promptSet: PromptSet;
   /** The folder of prompts for other runs: `promptSet` belongs to it. */
   prompts?: PreparedPrompts | undefined;
-  /** The spans of requests, where the run is traced. */
   traces?: RequestTraces | undefined;
   channel: Channel<FromWorker, ToWorker>;
   pid: number;
@@ -54,7 +52,6 @@ export class Worker {
   readonly #open = new Map<number, OpenTask>();
   readonly #executor: Executor;
   readonly #finishing = new Set<Promise<void>>();
-  /** Kinds of unknown messages. */
   readonly #unknown = new Set<string>();
   #cancelProgress: (() => void) | undefined;
   /** Cancels the timer that closes the engine after the grace period. */
@@ -77,7 +74,6 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     const { context, engine, redact, promptSet, traces } = options;
-    const arrange = arrangementOf(options);
     this.#tasks = new TaskTable(context.storage, context.plan);
     this.#executor = new Executor({
       ...{ engine, redact, promptSet, traces },
@@ -85,7 +81,7 @@ export class Worker {
       random: context.random,
       maxTries: context.plan.job.retries.maxAttempts,
       failOnRowError: context.plan.job.onRowError === "fail",
-      ...(arrange && { arrange }),
+      arrange: arrangementOf(options),
       onComplete: (attempt, closed) => this.#finish(attempt, closed),
       onFailure: (attempt, error) => this.#failAttempt(attempt, error),
       // The coordinator sends the next task when few rows wait, so it is told at once.
@@ -267,9 +263,9 @@ export class Worker {
       task,
       outcome,
       ...countsOf(open.attempt),
-      ...(open.error ? { error: open.error.toJSON() } : {}),
+      error: open.error?.toJSON(),
       ...this.#changedChoices(),
-      ...this.#stages(),
+      stages: this.#options.engine.stages,
     });
   }
 
@@ -302,8 +298,9 @@ export class Worker {
       const waiting = this.#executor.waitingOf(attempt);
       const inFlight = this.#executor.inFlightOf(attempt);
       const counts = { waiting, inFlight, ...countsOf(attempt) };
-      const engine = { ...this.#stages(), ...batchesOf(task, this.#options.engine) };
-      const facts = { ...counts, ...this.#changedWants(), ...engine };
+      const { stages, batches } = this.#options.engine;
+      const ofTask = batches?.filter((batch) => batch.task === task);
+      const facts = { ...counts, ...this.#changedWants(), stages, batches: ofTask };
       const text = JSON.stringify(facts);
       if (text === open.told) continue;
       open.told = text;
@@ -327,18 +324,12 @@ export class Worker {
     return told;
   }
 
-  /** The engine's choices, if they differ from the last report. */
   #changedChoices(): { choices?: Record<string, Json> } {
     const choices = { ...this.#options.engine.choices };
     const text = JSON.stringify(choices);
     if (text === this.#toldChoices) return {};
     this.#toldChoices = text;
     return { choices };
-  }
-
-  #stages(): { stages?: readonly StageState[] } {
-    const { stages } = this.#options.engine;
-    return stages ? { stages } : {};
   }
 
   #send(message: FromWorker): void {
@@ -358,10 +349,6 @@ function arrangementOf({ context, promptSet, prompts }: WorkerOptions): RowArran
     const rows = prompts?.arrange(batches, attempt) ?? batches;
     return isOrdered ? inPrefixOrder(rows, promptSet) : rows;
   };
-}
-
-function batchesOf(task: number, { batches }: Engine): { batches?: readonly BatchState[] } {
-  return batches ? { batches: batches.filter((batch) => batch.task === task) } : {};
 }
 
 function countsOf(attempt: TaskAttempt | undefined) {

@@ -62,7 +62,6 @@ export async function runBatch(batch: Batch, options: BatchRunOptions): Promise<
   });
 }
 
-/** A job, and where its workers are. */
 interface PlacedJob {
   job: JobInput;
   place?: Pick<JobInput, "backend" | "ray" | "workers">;

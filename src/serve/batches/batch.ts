@@ -74,7 +74,6 @@ const ended: ReadonlySet<BatchStatus> = new Set(["failed", "completed", "expired
 
 export const recordsFolder = "batch-records/";
 
-/** Paths of a batch in the data directory. */
 export function batchPaths(id: string) {
   const folder = `batches/${id}/`;
   return {
@@ -89,7 +88,6 @@ export function batchPaths(id: string) {
   };
 }
 
-/** A batch, its stored record, and the signal that stops it. */
 export class Batch {
   readonly record: BatchRecord;
   readonly #storage: Storage;
@@ -120,7 +118,6 @@ export class Batch {
     return this.#stop.signal;
   }
 
-  /** Changes the batch and stores it. */
   async change(changes: Partial<BatchObject>): Promise<void> {
     Object.assign(this.record.batch, changes);
     await this.save();

@@ -4,12 +4,14 @@ import { backoffMs } from "../../foundation/backoff.ts";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import type { JsonObject } from "../../foundation/json.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
 import type { Telemetry } from "../../foundation/telemetry.ts";
 import { CancelRequest } from "../../run/coordinate/coordinator.ts";
 import { readLines } from "../../run/directory/lines.ts";
 import { readJson } from "../../run/directory/records.ts";
+import { HashedFile, writeWhole } from "../../run/output/hashed-file.ts";
 import type { RunSummary } from "../../run/status/events.ts";
 import type { Models } from "../models.ts";
 import type { ServeOptions } from "../options.ts";
@@ -17,9 +19,8 @@ import type { ServedModel } from "../served-model.ts";
 import { Batch, type BatchObject, type BatchRecord, batchPaths, recordsFolder } from "./batch.ts";
 import { runBatch } from "./batch-run.ts";
 import { checkInput } from "./check-input.ts";
-import { writeErrorLines } from "./error-lines.ts";
 import type { FileStore } from "./file-store.ts";
-import { isId, newId } from "./ids.ts";
+import { isId, newId } from "./file-store.ts";
 import { Places } from "./places.ts";
 
 export interface BatchesContext {
@@ -99,7 +100,6 @@ export class Batches {
     for (const batch of open.sort((one, other) => begun(one) - begun(other))) this.#start(batch);
   }
 
-  /** All batches, the oldest first. */
   all(): Promise<BatchObject[]> {
     return Promise.all(this.#sorted().map((batch) => this.#shown(batch)));
   }
@@ -381,7 +381,6 @@ export class Batches {
     return { ...object, request_counts: await this.#countsOf(batch) };
   }
 
-  /** The counts of a batch in progress, from its run directory. */
   async #countsOf({ id, object }: Batch): Promise<Counts> {
     const { clock, options } = this.#context;
     const known = this.#counts.get(id);
@@ -442,4 +441,42 @@ function usageOf({ prompt_tokens: input, total_tokens_generated: output }: RunSu
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: input + output,
   };
+}
+
+/** What OpenAI says of rows that were never sent, by the code that their run gave them. */
+const unsent: Readonly<Record<string, { code: string; message: string }>> = {
+  batch_expired: {
+    code: "batch_expired",
+    message: "This request could not be executed before the completion window expired.",
+  },
+  batch_canceled: {
+    code: "batch_cancelled",
+    message: "This request was not executed, because the batch was cancelled.",
+  },
+};
+
+interface FailedLine {
+  id: string;
+  custom_id: string;
+  response: { status_code: number; request_id: string; body: { error: JsonObject } };
+  error: { code: string; message: string };
+}
+
+/**
+ * A failed row in OpenAI's form. A row that the model refused has the response and no `error`; a
+ * row that was never sent has an `error` and no response.
+ *
+ * @param line as the run wrote it.
+ */
+export function errorLine(line: string): string {
+  const { error, response, ...own } = JSON.parse(line) as FailedLine;
+  const given = unsent[error.code];
+  return JSON.stringify({ ...own, response: given ? null : response, error: given ?? null });
+}
+
+/** Writes the lines of all failed rows in OpenAI's form. */
+async function writeErrorLines(storage: Storage, from: string, to: string): Promise<void> {
+  await writeWhole(await HashedFile.open(storage, to), async (file) => {
+    for await (const line of readLines(storage, from)) await file.add(errorLine(line));
+  });
 }

@@ -1,10 +1,10 @@
 import type { Storage, Writer } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { randomUuid } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
 import { readJson } from "../../run/directory/records.ts";
-import { isId, newId } from "./ids.ts";
 
 /** A file, as OpenAI's API describes it. */
 export interface FileObject {
@@ -72,7 +72,6 @@ export class FileStore {
     return store;
   }
 
-  /** All files, the oldest first. */
   async all(): Promise<FileObject[]> {
     await this.#removeExpired();
     return [...this.#files.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
@@ -183,4 +182,20 @@ class RunningUpload implements Upload {
   abort(): Promise<void> {
     return this.#writer.abort();
   }
+}
+
+type Prefix = "file-" | "batch_";
+
+/**
+ * A new id that sorts by the time it was made, so that a page of a list can begin after an object
+ * that was deleted.
+ */
+export function newId(prefix: Prefix, clock: Clock, random: Random): string {
+  const time = Math.floor(clock.now()).toString(16).padStart(12, "0");
+  return prefix + time + randomUuid(random).replaceAll("-", "").slice(12);
+}
+
+/** True for an id of `newId`. Ids become parts of paths, so nothing else may. */
+export function isId(prefix: Prefix, text: string): boolean {
+  return text.startsWith(prefix) && /^[0-9a-f]{32}$/.test(text.slice(prefix.length));
 }

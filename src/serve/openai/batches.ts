@@ -21,8 +21,7 @@ export function batchRoutes(server: FastifyInstance, batches: Batches): void {
   );
   server.get<{ Querystring: PageQuery }>("/v1/batches", async ({ query }) => {
     const { limit, after } = query;
-    const asked = { ...(limit !== undefined && { limit }), ...(after !== undefined && { after }) };
-    return pageOf(await batches.all(), asked, pageLimits);
+    return pageOf(await batches.all(), { limit, after }, pageLimits);
   });
   server.get<ById>("/v1/batches/:id", ({ params }) => batches.get(params.id));
   server.post<ById>("/v1/batches/:id/cancel", ({ params }) => batches.cancel(params.id));

@@ -9,7 +9,6 @@ export function wrong(field: string, must: string): SluiceError {
   return new SluiceError("PARAMETER_INVALID", `it must be ${must}`, { field });
 }
 
-/** The body of an error, in OpenAI's shape. */
 export function errorBody(error: SluiceError): JsonObject {
   const { code: name, place, server } = error;
   const { field } = place;

@@ -14,7 +14,6 @@ const pageLimits = { usual: 10_000, most: 10_000 };
 /** What a client may upload a file for, by OpenAI's names. */
 const purposes = ["assistants", "batch", "evals", "fine-tune", "user_data", "vision"];
 
-/** The longest name of a file. */
 const maxNameCharacters = 255;
 
 export interface FileRoutes {

@@ -24,10 +24,8 @@ export interface FormLimits extends Pick<ServeLimits, "maxFileBytes" | "requestA
   clock: Clock;
 }
 
-/** Options of a route that reads forms. */
 export const formRoute = { config: { readsForms: true } };
 
-/** Lets the routes of a scope read forms with one file. */
 export async function takeForms(scope: FastifyInstance, maxFileBytes: number): Promise<void> {
   await scope.register(multipart, {
     throwFileSizeLimit: false,

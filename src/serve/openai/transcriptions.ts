@@ -79,7 +79,6 @@ type Format = (typeof formats)[number];
 const granularities = ["segment", "word"] as const;
 const granularityField = "timestamp_granularities[]";
 
-/** What a form asks for. */
 interface AskedTranscript extends Transcription {
   filename: string;
   model: string;
@@ -107,14 +106,11 @@ function askedBy({ filename, fields, lists }: Form, translate: boolean): AskedTr
     throw wrong("temperature", "a number from 0 to 1");
   }
   return {
-    ...{ filename, model, format, temperature, translate },
-    ...(language !== undefined && { language }),
-    ...(prompt !== undefined && { prompt }),
+    ...{ filename, model, format, temperature, translate, language, prompt },
     ...timesOf(format, times, translate),
   };
 }
 
-/** The times that a format needs. */
 function timesOf(
   format: Format,
   asked: readonly string[],

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { atLeastOne } from "../../foundation/setting.ts";
 
-/** Languages of handlers. */
 export const runtimes = ["python", "python3", "node"] as const;
 
 const fileName = z

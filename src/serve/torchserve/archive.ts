@@ -17,9 +17,7 @@ const manifestPath = "MAR-INF/MANIFEST.json";
 /** Types of files in the mode of a zip's entry, as Unix has them. */
 const fileTypes = { mask: 0o170000, regular: 0o100000, directory: 0o040000 };
 
-/** An unpacked archive. */
 export interface UnpackedArchive {
-  /** Folder of its files. */
   directory: string;
   manifest: Manifest;
 }

@@ -4,13 +4,11 @@ import { nearest } from "../../foundation/suggest.ts";
 
 /** What a `config.properties` of TorchServe says. */
 export interface ConfigProperties {
-  /** Keys of the server's file. */
   keys: JsonObject;
   /** What has no effect here, each with its line. */
   warnings: string[];
 }
 
-/** A value at its line. */
 interface Property {
   key: string;
   value: string;

@@ -17,6 +17,7 @@ import {
 } from "../../foundation/remote-file.ts";
 import { generationOptions } from "../../run/job/generation-schema.ts";
 import { readJobFile } from "../../run/job/job-file.ts";
+import type { ServeOptions } from "../options.ts";
 import { observedContext, ServedModel, type Serving } from "../served-model.ts";
 import { Workers } from "../workers.ts";
 import { type UnpackedArchive, unpackArchive } from "./archive.ts";
@@ -29,26 +30,10 @@ import {
 import type { Registration, WorkerSettings } from "./registry.ts";
 import { Refusal, refusals } from "./replies.ts";
 
-export interface ModelStoreOptions {
-  /** Folder of archives; undefined if there is none. */
-  directory: string | undefined;
-  /** Beginnings of web addresses that archives may come from. */
-  archiveUrls: readonly string[];
-  /** Folder where archives are unpacked. */
+export type ModelStoreOptions = ServeOptions["archives"] & {
   unpackDirectory: string;
-  /** Program that runs handlers in Python. */
-  python: string;
-  /** Workers of a model whose registration says nothing of them. */
-  defaultWorkers: number;
-  /** Seconds that a worker may take for a batch, where nothing else says. */
-  defaultResponseTimeout: number;
-  defaultStartupTimeout: number;
-  /** Most GPUs that workers get in turn where nothing else says; undefined: all. */
-  gpus: number | undefined;
-  /** By name of the archive and by name of the model: how they are served. */
-  served: Readonly<Record<string, WorkerOptions>>;
   serving: Serving;
-}
+};
 
 /** What a registration says beside the archive. */
 export interface Registering {
@@ -79,9 +64,8 @@ export class ModelStore {
     this.#context = context;
   }
 
-  /** Names of the archives in the store. */
   async archives(): Promise<string[]> {
-    const { directory } = this.#options;
+    const { modelStore: directory } = this.#options;
     if (directory === undefined) return [];
     return (await readdir(directory)).filter((name) => name.endsWith(".mar")).toSorted();
   }
@@ -108,7 +92,7 @@ export class ModelStore {
   }
 
   async #pathOf(url: string): Promise<string> {
-    const { directory } = this.#options;
+    const { modelStore: directory } = this.#options;
     const notFound = (message: string) => new Refusal(404, "ModelNotFoundException", message);
     if (url.includes("..")) throw notFound(`Relative path is not allowed in url: ${url}`);
     if (directory === undefined) throw notFound("Model store has not been configured.");
@@ -122,8 +106,8 @@ export class ModelStore {
   }
 
   async #download(url: string): Promise<string> {
-    const { archiveUrls, unpackDirectory } = this.#options;
-    if (!URL.canParse(url) || !isAllowed(new URL(url), archiveUrls)) {
+    const { urls, unpackDirectory } = this.#options;
+    if (!URL.canParse(url) || !isAllowed(new URL(url), urls)) {
       const message = `Given URL ${url} does not match any allowed URL(s)`;
       throw new Refusal(400, "InvalidArchiveURLException", message);
     }
@@ -135,7 +119,7 @@ export class ModelStore {
     });
     try {
       const response = await requestRemoteFile({ url }, (at) => {
-        if (isAllowed(at, archiveUrls)) return dispatcher;
+        if (isAllowed(at, urls)) return dispatcher;
         throw new Error(`it leads to ${at.origin}, which is not allowed`);
       });
       if (response.status !== 200) throw new Error(`status ${response.status}`);
@@ -156,7 +140,7 @@ export class ModelStore {
     archive: UnpackedArchive,
     { name, runtime, handler, settings: given, isLoadedAtStartup }: Registering,
   ): Promise<Registration> {
-    const { served, serving } = this.#options;
+    const { models: served, serving } = this.#options;
     const { model } = archive.manifest;
     const changed = manifestSchema.safeParse({
       ...archive.manifest,
@@ -195,15 +179,15 @@ export class ModelStore {
     given: Registering["settings"],
     deviceIds: readonly number[],
   ): WorkerSettings {
-    const { defaultWorkers, defaultResponseTimeout, defaultStartupTimeout } = this.#options;
-    const minWorkers = given.minWorkers ?? options.minWorkers ?? defaultWorkers;
+    const { workers, responseTimeoutSeconds, startupTimeoutSeconds } = this.#options;
+    const minWorkers = given.minWorkers ?? options.minWorkers ?? workers;
     return {
       minWorkers,
       maxWorkers: Math.max(minWorkers, given.maxWorkers ?? options.maxWorkers ?? minWorkers),
       batchSize: given.batchSize ?? options.batchSize ?? 1,
       maxBatchDelay: given.maxBatchDelay ?? options.maxBatchDelay ?? 100,
-      responseTimeout: given.responseTimeout ?? options.responseTimeout ?? defaultResponseTimeout,
-      startupTimeout: given.startupTimeout ?? options.startupTimeout ?? defaultStartupTimeout,
+      responseTimeout: given.responseTimeout ?? options.responseTimeout ?? responseTimeoutSeconds,
+      startupTimeout: given.startupTimeout ?? options.startupTimeout ?? startupTimeoutSeconds,
       deviceIds,
     };
   }

@@ -6,9 +6,8 @@ import type { Answer } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { wireTable } from "../../foundation/wire-table.ts";
-import { maxWaitMsOf, namedError } from "../listener.ts";
+import { assertShallow, maxWaitMsOf, namedError } from "../listener.ts";
 import type { Call } from "../served-model.ts";
-import { addressDescription, modelDescription } from "./api-description.ts";
 import type { TorchServeMetrics } from "./metrics.ts";
 import type { Registration, Registry } from "./registry.ts";
 import {
@@ -21,7 +20,6 @@ import {
   sendFailure,
   type TorchReply,
 } from "./replies.ts";
-import { handlerRow, headersOf, type RequestBody, readBody, rowOf } from "./request-row.ts";
 
 /** A path whose bodies name the model that answers them. */
 export interface BodyRoute {
@@ -274,3 +272,222 @@ async function wordsReply(
   const [response] = await served.ask(asked, call);
   return valueReply(response!.answers[0]!);
 }
+
+const error: JsonObject = {
+  description: "An error",
+  content: {
+    "application/json": {
+      schema: {
+        type: "object",
+        required: ["code", "type", "message"],
+        properties: {
+          code: { type: "integer" },
+          type: { type: "string" },
+          message: { type: "string" },
+        },
+      },
+    },
+  },
+};
+
+const body: JsonObject = { content: { "*/*": { schema: {} } } };
+
+/** A call with its parameters; those in the path are in braces there. */
+function call(operationId: string, path: string, query: readonly string[] = []): JsonObject {
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => parameter(name!, "path"));
+  return {
+    operationId,
+    parameters: [...inPath, ...query.map((name) => parameter(name, "query"))],
+    responses: { 200: { description: "Done" }, default: error },
+  };
+}
+
+const parameter = (name: string, place: "path" | "query"): JsonObject => ({
+  name,
+  in: place,
+  required: place === "path",
+  schema: { type: "string" },
+});
+
+function document(title: string, paths: JsonObject): JsonObject {
+  return { openapi: "3.0.1", info: { title, version: "1" }, paths };
+}
+
+const prediction = "/predictions/{model_name}";
+const version = "/{model_version}";
+const model = "/models/{model_name}";
+
+const workerKeys = ["min_worker", "max_worker", "synchronous"];
+
+const registerKeys = [
+  ...["url", "model_name", "batch_size", "max_batch_delay", "initial_workers"],
+  ...["synchronous", "response_timeout", "startup_timeout"],
+];
+
+/** What may be called at an address, in the form of OpenAPI 3.0.1. */
+function addressDescription(isManagement: boolean): JsonObject {
+  if (!isManagement) {
+    return document("Inference", {
+      "/ping": { get: call("ping", "") },
+      "/api-description": { get: call("apiDescription", "") },
+      [prediction]: { post: { ...call("predict", prediction), requestBody: body } },
+      [prediction + version]: {
+        post: { ...call("predictByVersion", prediction + version), requestBody: body },
+      },
+    });
+  }
+  return document("Management", {
+    "/api-description": { get: call("apiDescription", "") },
+    "/models": {
+      get: call("listModels", "", ["limit", "next_page_token"]),
+      post: call("registerModel", "", registerKeys),
+    },
+    [model]: {
+      get: call("describeModel", model, ["customized"]),
+      put: call("scaleModel", model, workerKeys),
+      delete: call("unregisterModel", model),
+    },
+    [model + version]: {
+      get: call("describeVersion", model + version, ["customized"]),
+      put: call("scaleVersion", model + version, workerKeys),
+      delete: call("unregisterVersion", model + version),
+    },
+    [`${model}${version}/set-default`]: {
+      put: call("setDefault", model + version),
+    },
+  });
+}
+
+/** What may be sent to one model. */
+function modelDescription({ name, version: own }: Registration): JsonObject {
+  const path = `/predictions/${name}`;
+  return document(`${name} ${own}`, {
+    [path]: { post: { ...call("predict", path), requestBody: body } },
+  });
+}
+
+/** A value of a request: JSON, a text, or bytes. */
+type BodyValue = Json | Uint8Array;
+
+/** The body of a request: one value, or the fields of a form. */
+type RequestBody =
+  /** @param json the text that the value was read from. */
+  { body: BodyValue; json?: string } | { fields: Record<string, BodyValue> };
+
+/**
+ * Reads a body: JSON where its type says so, or where it says nothing of the kind and the text is
+ * an object or a list (`curl -d` calls everything a form); text; the fields of a form, the last one
+ * of each name; anything else as bytes. Text that claims to be JSON and is not stays text.
+ */
+async function readBody(request: FastifyRequest): Promise<RequestBody> {
+  const bytes = (request.body ?? new Uint8Array()) as Uint8Array;
+  const type = request.headers["content-type"] ?? "";
+  const kind = type.split(";", 1)[0]!.trim().toLowerCase();
+  if (kind === "multipart/form-data") return { fields: await formFields(bytes, type) };
+  if (kind === "application/json") return jsonBodyOf(textIn(bytes)) ?? { body: bytes };
+  if (kind.startsWith("text/")) return { body: textIn(bytes) ?? bytes };
+  const isForm = kind === "application/x-www-form-urlencoded";
+  if (!isForm && kind !== "") return { body: bytes };
+  const text = textIn(bytes);
+  if (text === undefined) return { body: bytes };
+  const read = /^\s*[[{]/.test(text) ? jsonBodyOf(text) : undefined;
+  if (read?.json !== undefined) return read;
+  if (isForm) return { fields: Object.fromEntries(new URLSearchParams(text)) };
+  return { body: text };
+}
+
+/**
+ * The row of a body, for a model that reads rows: an object or the fields of a form as they are, a
+ * text as `text`, anything else as `data`, bytes in base64.
+ */
+function rowOf(body: RequestBody): JsonObject {
+  if ("fields" in body) {
+    const fields = Object.entries(body.fields);
+    return Object.fromEntries(fields.map(([name, value]) => [name, withoutBytes(value)]));
+  }
+  const value = withoutBytes(body.body);
+  if (isJsonObject(value)) return value;
+  return typeof value === "string" && typeof body.body === "string"
+    ? { text: value }
+    : { data: value };
+}
+
+/** The headers of a request as they were sent, and those that the server adds for handlers. */
+function headersOf(
+  { raw: { rawHeaders } }: FastifyRequest,
+  added: readonly (readonly [string, string])[],
+): Record<string, string> {
+  const sent = rawHeaders.flatMap((name, at) =>
+    at % 2 === 0 ? [[name, rawHeaders[at + 1]!] as const] : [],
+  );
+  return Object.fromEntries([...sent, ...added]);
+}
+
+/** The row of a body for a handler in Python, with the headers that its context shows. */
+function handlerRow(
+  body: RequestBody,
+  requestId: string,
+  headers: Record<string, string>,
+): JsonObject {
+  const input = "fields" in body ? body.fields : { body: inText(body) };
+  const names = Object.keys(input);
+  const inBytes = names.filter((name) => input[name] instanceof Uint8Array);
+  return {
+    requestId,
+    headers,
+    input: Object.fromEntries(names.map((name) => [name, withoutBytes(input[name]!)])),
+    bytes: inBytes,
+    json: "json" in body && body.json !== undefined ? ["body"] : [],
+  };
+}
+
+/** JSON as it was sent: Python knows numbers that JavaScript would round. */
+const inText = ({ body, json }: { body: BodyValue; json?: string }) => json ?? body;
+
+async function formFields(bytes: Uint8Array, type: string): Promise<Record<string, BodyValue>> {
+  const whole = new Response(bytes as Uint8Array<ArrayBuffer>, {
+    headers: { "content-type": type },
+  });
+  const form = await whole.formData().catch((cause) => {
+    throw new SluiceError("REQUEST_INVALID", "the form is broken", { cause });
+  });
+  const fields: [string, BodyValue][] = [];
+  for (const [name, value] of form) {
+    fields.push([name, typeof value === "string" ? value : await fileValue(value)]);
+  }
+  return Object.fromEntries(fields);
+}
+
+async function fileValue(file: File): Promise<BodyValue> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  if (/json/.test(file.type)) return jsonBodyOf(textIn(bytes))?.body ?? bytes;
+  return /^text\//.test(file.type) ? (textIn(bytes) ?? bytes) : bytes;
+}
+
+/** The value of a text in JSON; a text that is not JSON stays what it is. */
+function jsonBodyOf(text: string | undefined): { body: BodyValue; json?: string } | undefined {
+  if (text === undefined) return undefined;
+  const value = parsed(text);
+  if (value !== undefined) assertShallow(value);
+  return value === undefined ? { body: text } : { body: value, json: text };
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The text in UTF-8; undefined if it is not one. */
+function textIn(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+const withoutBytes = (value: BodyValue): Json =>
+  value instanceof Uint8Array ? Buffer.from(value).toString("base64") : value;

@@ -18,7 +18,6 @@ export interface WorkerSettings {
   deviceIds: readonly number[];
 }
 
-/** One version of a model, as the management address knows it. */
 export interface Registration {
   readonly name: string;
   readonly version: string;
@@ -90,12 +89,10 @@ export class Registry {
     return found;
   }
 
-  /** Every version of a model. */
   versions(name: string): Registration[] {
     return [...this.#named(name).byVersion.values()];
   }
 
-  /** All versions of all models. */
   all(): Registration[] {
     return [...this.#byName.values()].flatMap(({ byVersion }) => [...byVersion.values()]);
   }
@@ -152,7 +149,6 @@ export class Registry {
     await retired.finally(() => this.#unloading.delete(retired));
   }
 
-  /** Unloads all models. */
   async close(): Promise<void> {
     const served = new Set(this.all().map((each) => each.served));
     await Promise.allSettled([...this.#unloading, ...[...served].map((each) => each.close())]);

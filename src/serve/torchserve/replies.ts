@@ -3,10 +3,8 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { Json } from "../../foundation/json.ts";
 import { wireTable } from "../../foundation/wire-table.ts";
 
-/** A reply on TorchServe's wire. */
 export interface TorchReply {
   status: number;
-  /** Reason phrase. */
   reason: string;
   /** Without a type, the reply has no such header. */
   contentType?: string | undefined;
@@ -59,7 +57,6 @@ export const refusals = Object.freeze({
 /** JSON as the wire has it: indented by two, with a line break at the end. */
 export const jsonBody = (value: Json): string => `${JSON.stringify(value, null, 2)}\n`;
 
-/** A reply whose body is JSON. */
 export function jsonReply(value: Json, status = 200): TorchReply {
   const reason = reasons[status] ?? "";
   return { status, reason, contentType: "application/json", body: jsonBody(value) };

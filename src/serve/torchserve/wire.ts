@@ -30,24 +30,12 @@ export class TorchServeWire {
     context: EngineContext,
   ) {
     const { archives, limits } = options;
+    const unpackDirectory = join(context.homeDirectory, "archives");
+    const serving = { limits, observer };
     this.#options = options;
     this.#context = context;
     this.#registry = new Registry(models);
-    this.#store = new ModelStore(
-      {
-        directory: archives.modelStore,
-        archiveUrls: archives.urls,
-        unpackDirectory: join(context.homeDirectory, "archives"),
-        python: archives.python,
-        defaultWorkers: archives.workers,
-        defaultResponseTimeout: archives.responseTimeoutSeconds,
-        defaultStartupTimeout: archives.startupTimeoutSeconds,
-        gpus: archives.gpus,
-        served: archives.models,
-        serving: { limits, observer },
-      },
-      context,
-    );
+    this.#store = new ModelStore({ ...archives, unpackDirectory, serving }, context);
   }
 
   /** @param isReady whether the models of the start are loaded. */
@@ -96,7 +84,6 @@ export class TorchServeWire {
     }
   }
 
-  /** Loads the archives that the server begins with. */
   async load(): Promise<void> {
     const { load, loadAll } = this.#options.archives;
     const named = Object.entries(load);

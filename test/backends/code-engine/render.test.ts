@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { stateOf } from "../../../src/backends/code-engine/client.ts";
 import { renderFleet, workerProfileFor } from "../../../src/backends/code-engine/render.ts";
-import { stateOf } from "../../../src/backends/code-engine/states.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { refusedKeys, smallJob, workOf } from "../small-job.ts";
 

@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { WorkerStarter } from "../../../src/backends/local/worker-starter.ts";
+import { WorkerStarter } from "../../../src/backends/local/worker-process.ts";
 import { entryCommand } from "../../../src/entry.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
 import type { WorkerHandle } from "../../../src/run/dispatch/dispatch.ts";

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { parseWorkers } from "../../../src/backends/sky/client.ts";
 import {
   type CatalogRow,
   type Offer,
@@ -8,7 +9,6 @@ import {
   readCatalog,
 } from "../../../src/backends/sky/offers.ts";
 import { renderSkyMachine, renderSkyTask } from "../../../src/backends/sky/render.ts";
-import { parseWorkers } from "../../../src/backends/sky/states.ts";
 import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
 import { scratchFolder } from "../../run/whole-run.ts";
 import { refusedKeys, smallJob, workOf } from "../small-job.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../src/foundation/json.ts";
-import { readAccelerateConfig, withAccelerate } from "../../../src/run/axolotl/accelerate.ts";
+import { readAccelerateConfig, withAccelerate } from "../../../src/run/axolotl/config.ts";
 import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
 
 const jobOf = (model: JobInput["model"], workers: JobInput["workers"] = {}) =>

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { limits } from "../../../src/foundation/limits.ts";
-import { chunkRows } from "../../../src/run/chunks/chunk-rows.ts";
+import { chunkRows } from "../../../src/run/chunks/write-chunks.ts";
 
 const sum = (numbers: readonly number[]) => numbers.reduce((all, number) => all + number, 0);
 

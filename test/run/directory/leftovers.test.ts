@@ -4,7 +4,7 @@ import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { cleanRun } from "../../../src/run/clean.ts";
 import { runStorage } from "../../../src/run/directory/run-storage.ts";
-import { verifyAndMend } from "../../../src/run/seal/verify-and-mend.ts";
+import { verifyAndMend } from "../../../src/run/seal/verify.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
 import { changedStorage, pathsOf, rowsOf } from "../run-fixture.ts";
 import { responseOf, scriptedEngine } from "../scripted-engine.ts";

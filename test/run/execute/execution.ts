@@ -1,7 +1,6 @@
 import type { SluiceError } from "../../../src/foundation/errors.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
-import type { TaskAttempt } from "../../../src/run/attempt/attempt.ts";
-import type { RowArrangement } from "../../../src/run/attempt/row-arrangement.ts";
+import type { RowArrangement, TaskAttempt } from "../../../src/run/attempt/attempt.ts";
 import { Executor } from "../../../src/run/execute/executor.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RowNames } from "../../../src/run/output/row-names.ts";
+import { RowNames } from "../../../src/run/output/write-outputs.ts";
 
 const slice = {
   file: "/a.jsonl",

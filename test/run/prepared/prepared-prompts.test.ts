@@ -12,8 +12,11 @@ import { silentLogger } from "../../../src/foundation/logger.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import { TaskTable } from "../../../src/run/plan/plan.ts";
-import { preparedState } from "../../../src/run/prepared/prepared-file.ts";
-import { maxTokenizedChars, PreparedPrompts } from "../../../src/run/prepared/prepared-prompts.ts";
+import {
+  maxTokenizedChars,
+  PreparedPrompts,
+  preparedState,
+} from "../../../src/run/prepared/prepared-prompts.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import type { RunSummary } from "../../../src/run/status/events.ts";
 import { type MemoryRuns, memoryRuns } from "../memory-runs.ts";

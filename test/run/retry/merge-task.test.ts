@@ -54,7 +54,7 @@ async function merge(situation: Situation) {
     deadLetters: await lettersOf("letters", letters, "before"),
     ...(await countsOf("counts", situation.counts)),
     resultsHoldFailed: situation.resultsHoldFailed ?? false,
-    ...(asked === undefined ? {} : { retried: { task: { ...planned, only: asked }, commit } }),
+    retried: { task: { ...planned, only: asked ?? "999999" }, commit },
   };
   const merged = await mergeTask(storage, source, sink, {
     deadLetters: "merged-letters",

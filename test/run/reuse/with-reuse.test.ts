@@ -5,7 +5,7 @@ import { seededRandom } from "../../../src/foundation/random.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { promptSetOf } from "../../../src/run/plan/job-prompts.ts";
 import { AnswerCache } from "../../../src/run/reuse/answer-cache.ts";
-import { reuseNotices, withReuse } from "../../../src/run/reuse/with-reuse.ts";
+import { reuseNotices, withReuse } from "../../../src/run/reuse/reusing-engine.ts";
 import { jobOf } from "../run-fixture.ts";
 import { responseOf, scriptedEngine } from "../scripted-engine.ts";
 

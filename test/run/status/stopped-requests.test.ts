@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { requestsOfStopped } from "../../../src/run/status/stopped-requests.ts";
+import { requestsOfStopped } from "../../../src/run/status/stopped-counts.ts";
 import { memoryRuns } from "../memory-runs.ts";
 import { plannedRun, rowsOf, withContext } from "../run-fixture.ts";
 import { responseOf, scriptedEngine } from "../scripted-engine.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { errorLine } from "../../../src/serve/batches/error-lines.ts";
+import { errorLine } from "../../../src/serve/batches/batches.ts";
 
 /** The lines of a run and of OpenAI for a row that failed with the run's own name of the error. */
 function linesOf(status: number, runCode: string) {

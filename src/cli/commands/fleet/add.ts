@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../../foundation/errors.ts";
 import { textLogger } from "../../../foundation/logger.ts";
-import { type CliIo, write } from "../../io.ts";
+import { type CliIo, write, writeJson } from "../../io.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { namedPlaces, sourceFlags, withSource } from "./create.ts";
 import { planner, startDriver } from "./start.ts";
@@ -49,7 +49,7 @@ async function add(flags: AddFlags, io: CliIo): Promise<void> {
   const batch = fleet.batches.at(-1);
   if (batch === undefined) throw new SluiceError("RUN_DAMAGED", fleet.location);
   startDriver(fleet, batch, flags, io);
-  if (flags.json) return await write(io, `${JSON.stringify(batch)}\n`);
+  if (flags.json) return await writeJson(io, batch);
   const noun = batch.tasks === 1 ? "task" : "tasks";
   const lines = [
     `Successfully added ${batch.tasks} ${noun} to fleet '${fleet.record.name}'`,

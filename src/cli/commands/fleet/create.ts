@@ -5,7 +5,7 @@ import type { JsonObject } from "../../../foundation/json.ts";
 import { textLogger } from "../../../foundation/logger.ts";
 import type { RunDependencies } from "../../../run/dependencies.ts";
 import type { FleetSpec } from "../../../run/fleet/fleet-schema.ts";
-import { type CliIo, write } from "../../io.ts";
+import { type CliIo, write, writeJson } from "../../io.ts";
 import { collect } from "../../run-call.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { secondsOf } from "../plan.ts";
@@ -117,7 +117,7 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
   if (batches[0]!.tasks === 0) {
     logger.log("warn", "the fleet has no tasks; sluice fleet add gives it some");
   }
-  if (flags.json) await write(io, `${JSON.stringify(record)}\n`);
+  if (flags.json) await writeJson(io, record);
   else await tellNext(created, flags, io);
   if (!flags.wait) return startDriver(created, batches[0]!, flags, driving);
   const { resumeFleet } = await import("./resume.ts");

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { softwareVersion } from "../../../entry.ts";
 import type { Fleet } from "../../../run/fleet/fleet.ts";
 import type { FleetStatus } from "../../../run/fleet/fleet-status.ts";
-import { type CliIo, write } from "../../io.ts";
+import { type CliIo, write, writeJson } from "../../io.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { driverLog } from "./start.ts";
 import { openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
@@ -20,7 +20,7 @@ async function get(flags: TargetFlags, io: CliIo): Promise<void> {
   const { fleet, dependencies } = await openTargetFleet(flags, io);
   const { readFleet } = await import("../../../run/fleet/fleet-status.ts");
   const { status } = await readFleet(fleet, dependencies);
-  if (flags.json) return write(io, `${JSON.stringify({ ...fleet.record, ...status })}\n`);
+  if (flags.json) return writeJson(io, { ...fleet.record, ...status });
   const lines = [`Getting fleet '${fleet.record.name}'...`, "OK", ""];
   lines.push(...detailLines(fleet, status, io));
   await write(io, `${lines.join("\n")}\n`);

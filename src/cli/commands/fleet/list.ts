@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { runDependencies } from "../../../api/run-dependencies.ts";
 import { textLogger } from "../../../foundation/logger.ts";
-import { type CliIo, write } from "../../io.ts";
+import { type CliIo, write, writeJson } from "../../io.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { age } from "./get.ts";
 import { rootOf, type TargetFlags, withPlace } from "./target.ts";
@@ -29,15 +29,12 @@ async function list(flags: TargetFlags, io: CliIo): Promise<void> {
   for await (const fleet of fleetsAt(rootOf(flags, io), dependencies)) {
     const { status } = await readFleet(fleet, dependencies);
     const { tasks } = status;
-    if (flags.json) await write(io, `${JSON.stringify({ ...fleet.record, ...status })}\n`);
+    if (flags.json) await writeJson(io, { ...fleet.record, ...status });
     const counts = [tasks.total, tasks.successful, tasks.failed].map(String);
     rows.push([status.name, status.id, status.state, ...counts, age(status.ageSeconds)]);
   }
   if (flags.json) return;
   const columns = ["Name", "ID", "Status", "Tasks", "Successful", "Failed", "Age"];
-  const lines = table(
-    columns.map((title) => ({ title })),
-    rows,
-  );
+  const lines = table(columns, rows);
   await write(io, `${["Listing serverless fleets...", "OK", "", ...lines].join("\n")}\n`);
 }

@@ -1,7 +1,5 @@
 import { type Command, Option } from "commander";
-import { backendContext } from "../../../api/backend-context.ts";
 import type { OpenBackend } from "../../../backends/context.ts";
-import { openBackends } from "../../../backends/registry.ts";
 import { sleep } from "../../../foundation/clock.ts";
 import { exitCodes } from "../../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
@@ -12,10 +10,8 @@ import { runStorage } from "../../../run/directory/run-storage.ts";
 import { isCancellation } from "../../../run/dispatch/backend.ts";
 import type { Fleet, FleetBatch } from "../../../run/fleet/fleet.ts";
 import type { StatusReport } from "../../../run/status/status.ts";
-import { openProgress } from "../../../terminal/progress.ts";
 import type { CliIo } from "../../io.ts";
-import { interruptionOf, startOptions } from "../../run-call.ts";
-import { withOwnStores } from "../../run-target.ts";
+import { interruptionOf, startOptions, withOpenedRun } from "../../run-call.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { untilSignal } from "../../until-signal.ts";
 import { type FleetTarget, openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
@@ -176,17 +172,13 @@ async function resumeOnce(
   flags: ResumeFlags,
   io: CliIo,
 ): Promise<BatchEnd> {
-  const [{ runOfBatch }, { startRun }, { openTarget }] = await Promise.all([
+  const [{ runOfBatch }, { startRun }] = await Promise.all([
     import("../../../run/fleet/fleet.ts"),
     import("../../../api/start-run.ts"),
-    import("../../run-target.ts"),
   ]);
-  const progress = openProgress(flags, io);
-  const backends = openBackends(backendContext(io, progress.logger));
   const place = runOfBatch(fleet, batch);
-  try {
-    const target = await openTarget(place, io, progress.logger);
-    const { dependencies, storage, plan } = await withOwnStores(target, io);
+  return await withOpenedRun(place, flags, io, async ({ target, progress, backends }) => {
+    const { dependencies, storage, plan } = target;
     const location = locateRun(place);
     const backend = backends.of((await leadingCoordinator(storage))?.job ?? plan.job);
     const isFirst = flags.only !== undefined;
@@ -195,16 +187,13 @@ async function resumeOnce(
       progress.logger,
       (signal, listen) => {
         if (backend.delegate) listen();
+        const call = { backendOf: backends.of, dependencies, signal, install: true };
         return startRun(
           { kind: "resume", location, change: async (job) => job },
           {
-            ...startOptions(
-              { backendOf: backends.of, dependencies, signal, install: true },
-              progress,
-              listen,
-            ),
+            ...startOptions(call, progress, listen),
             // Its first process obeys a request that came before it was ready.
-            ...(isFirst && { cancelsBefore: 0 }),
+            cancelsBefore: isFirst ? 0 : undefined,
           },
         );
       },
@@ -216,8 +205,5 @@ async function resumeOnce(
     const isCanceled = error !== undefined && isCancellation(error);
     const isStopped = exitCode !== undefined || isLeft || isCanceled;
     return { code: exitCode ?? result.exitCode, isStopped };
-  } finally {
-    progress.close();
-    backends.close();
-  }
+  });
 }

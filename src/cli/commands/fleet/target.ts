@@ -11,7 +11,6 @@ import { argumentOf } from "../../run-target.ts";
 /** Where fleets are, if nothing else is said. */
 const defaultRoot = "fleets";
 
-/** The flags by which every verb finds its fleet. */
 export interface TargetFlags {
   fleets?: string;
   id?: string;
@@ -21,7 +20,6 @@ export interface TargetFlags {
   json?: boolean;
 }
 
-/** Declares the place of fleets. */
 export function withPlace(command: Command): Command {
   return command.option(
     "--fleets <place>",
@@ -38,7 +36,6 @@ export function withTarget(command: Command): Command {
     .option("--fleet-name <name>", "the same");
 }
 
-/** The place of fleets, absolute. */
 export function rootOf({ fleets }: TargetFlags, io: CliIo): string {
   const named = fleets ?? (io.environment.SLUICE_FLEETS || defaultRoot);
   return absoluteLocation(io.workingDirectory, named);

@@ -3,7 +3,7 @@ import { SluiceError } from "../../../foundation/errors.ts";
 import { oneOf } from "../../../foundation/suggest.ts";
 import type { FleetTask } from "../../../run/fleet/fleet-status.ts";
 import { stateWords } from "../../../run/status/state-words.ts";
-import { type CliIo, write } from "../../io.ts";
+import { type CliIo, write, writeJson } from "../../io.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { register as registerAdd } from "./add.ts";
 import { openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
@@ -36,16 +36,13 @@ async function list(flags: TaskFlags, io: CliIo): Promise<void> {
   const { tasks } = await readFleet(fleet, { ...dependencies, hasTasks: true });
   const shown = tasks.filter(({ state }) => status === undefined || state === status);
   if (flags.json) {
-    for (const task of shown) await write(io, `${JSON.stringify(task)}\n`);
+    for (const task of shown) await writeJson(io, task);
     return;
   }
   const { table } = await import("../../../terminal/table.ts");
   const columns = ["Index", "ID", "Status", "Result code", "Worker name"];
   if (flags.showAllColumns) columns.push("Batch", "Cause");
-  const lines = table(
-    columns.map((title) => ({ title })),
-    shown.map(cellsOf),
-  );
+  const lines = table(columns, shown.map(cellsOf));
   await write(io, `${["Listing serverless fleet tasks...", "OK", "", ...lines].join("\n")}\n`);
 }
 

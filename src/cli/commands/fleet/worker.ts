@@ -5,7 +5,7 @@ import { SluiceError } from "../../../foundation/errors.ts";
 import { oneOf } from "../../../foundation/suggest.ts";
 import { runStorage } from "../../../run/directory/run-storage.ts";
 import type { FleetWorker } from "../../../run/fleet/fleet-status.ts";
-import { type CliIo, write } from "../../io.ts";
+import { type CliIo, write, writeJson } from "../../io.ts";
 import { collect } from "../../run-call.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { softGraceMs } from "./cancel.ts";
@@ -63,7 +63,7 @@ async function list(flags: TargetFlags, io: CliIo): Promise<void> {
   const target = await openTargetFleet(flags, io);
   const workers = await workersOf(target);
   if (flags.json) {
-    for (const worker of workers) await write(io, `${JSON.stringify(worker)}\n`);
+    for (const worker of workers) await writeJson(io, worker);
     return;
   }
   const { cpu, memory, gpu } = target.fleet.record;
@@ -121,7 +121,7 @@ async function profiles({ backend, json }: ProfilesFlags, io: CliIo): Promise<vo
   const { workerProfiles } = await import("../../../backends/registry.ts");
   const known = await workerProfiles(backend);
   if (json) {
-    for (const profile of known) await write(io, `${JSON.stringify(profile)}\n`);
+    for (const profile of known) await writeJson(io, profile);
     return;
   }
   const rows = known.map(({ name, cores, gigabytes, gpus, kind }) => [
@@ -138,9 +138,6 @@ async function writeTable(
   io: CliIo,
 ): Promise<void> {
   const { table } = await import("../../../terminal/table.ts");
-  const lines = table(
-    columns.map((each) => ({ title: each })),
-    rows,
-  );
+  const lines = table(columns, rows);
   await write(io, `${[title, "OK", "", ...lines].join("\n")}\n`);
 }
