@@ -2,7 +2,8 @@ import { afterAll, describe, expect, it } from "vitest";
 import { makeInputs } from "./inputs.ts";
 import { simulate } from "./simulate.ts";
 
-const { TEST_SLUICE_SIMULATION_SEED: only, TEST_SLUICE_SIMULATION_SEEDS: count = "100" } = process.env;
+const { TEST_SLUICE_SIMULATION_SEED: only, TEST_SLUICE_SIMULATION_SEEDS: count = "100" } =
+  process.env;
 const seeds =
   only === undefined ? Array.from({ length: Number(count) }, (_, at) => at + 1) : [Number(only)];
 const seedsInOneTest = 50;
