@@ -119,7 +119,7 @@ function nextSteps(run: RunStatus): string[] {
   const { budget, spent } = run.budget ?? {};
   const limits = Object.entries({ ...budget }) as [keyof Spending, number][];
   const isSpent = limits.some(([key, limit]) => (spent?.[key] ?? 0) >= limit);
-  if (isSpent) return [`  to continue: ${resumeCommand(location, { ...budget })}`];
+  if (isSpent) return [`  to continue: ${resumeCommand(location, { ...budget }, { ...spent })}`];
   return [`  ${verb}: ${resumeCommand(location)}, or ${command}`];
 }
 

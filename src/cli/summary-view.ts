@@ -135,7 +135,7 @@ function reasonLines({ errors, error_messages }: RunSummary, columns: number): s
 
 /** Commands that help from here on, with their purpose. */
 function nextSteps(
-  { sealed, rows, errors, stopped_by: cause }: RunSummary,
+  { sealed, rows, errors, stopped_by: cause, ...paid }: RunSummary,
   { run, budget, isAdvised }: SummaryFacts,
 ): [string, string][] {
   if (!sealed) {
@@ -143,7 +143,8 @@ function nextSteps(
     const what = isPassing ? "continues it" : "continues, once the cause is fixed";
     if (isAdvised) return [];
     if (cause?.code !== "BUDGET_SPENT") return [[`sluice resume ${run}`, what]];
-    return [[resumeCommand(run, budget), "continues with twice the budget"]];
+    const spent = { tokens: paid.prompt_tokens + paid.total_tokens_generated, usd: paid.usd };
+    return [[resumeCommand(run, budget, spent), "continues with a larger budget"]];
   }
   if (rows.failed === 0) return [[`sluice results ${run}`, "prints the answers"]];
   return [
@@ -159,13 +160,20 @@ const rowFaults: ReadonlySet<string> = new Set<ErrorCode>([
   ...(["PARAMETER_MISSING", "PARAMETER_INVALID", "FILE_UNREADABLE"] as const),
 ]);
 
-/** The command that continues a run; with twice the budget if that is spent. */
-export function resumeCommand(run: string, spentBudget: Readonly<Record<string, number>> = {}) {
-  const limits = Object.entries(spentBudget);
-  return [
-    `sluice resume ${run}`,
-    ...limits.map(([key, limit]) => `--set budget.${key}=${limit * 2}`),
-  ].join(" ");
+/**
+ * The command that continues a run; if its budget is spent, with twice of it. Joining workers
+ * together may have spent more than that.
+ */
+export function resumeCommand(
+  run: string,
+  budget: Readonly<Record<string, number>> = {},
+  spent: Readonly<Record<string, number | null | undefined>> = {},
+) {
+  const raised = Object.entries(budget).map(([key, limit]) => {
+    const paid = spent[key] ?? 0;
+    return `--set budget.${key}=${paid < limit * 2 ? limit * 2 : Math.ceil(paid * 2)}`;
+  });
+  return [`sluice resume ${run}`, ...raised].join(" ");
 }
 
 /** Commands that send failed rows again: faults of a row must be corrected first. */

@@ -46,6 +46,8 @@ export interface ExpandOptions {
   /** Relative paths of this machine start here. */
   baseDirectory: string;
   maxFiles: number;
+  /** Whether a file is a result of a run: those of a folder do not count in its format. */
+  isMade?: ((file: SourceFile) => Promise<boolean>) | undefined;
 }
 
 /** Entries of a list that are looked up at once. */
@@ -86,7 +88,7 @@ async function named(
     return await store.find(path, options.baseDirectory, options.maxFiles);
   } catch (error) {
     if (!(error instanceof FolderNamed) || store.list === undefined) throw error;
-    return await ofFolder(error.folder, store.list(error.folder), format, options.maxFiles);
+    return await ofFolder(error.folder, store.list(error.folder), format, options);
   }
 }
 
@@ -95,7 +97,7 @@ async function ofFolder(
   folder: string,
   listing: AsyncIterable<SourceFile>,
   format: string | undefined,
-  maxFiles: number,
+  { maxFiles, isMade }: ExpandOptions,
 ): Promise<FoundFile[]> {
   const files: FoundFile[] = [];
   let leftOut = 0;
@@ -113,13 +115,22 @@ async function ofFolder(
     const hint = "name its files by a glob, and their format in input.format";
     throw new SluiceError("INPUT_MISSING", `no file of a known format in ${folder}`, { hint });
   }
-  if (format === undefined) assertOneFormat(folder, files);
+  if (format === undefined) await assertOneFormat(folder, files, isMade);
   return leftOut === 0 ? files : [{ ...first, leftOut }, ...files.slice(1)];
 }
 
-function assertOneFormat(folder: string, files: readonly FoundFile[]): void {
+async function assertOneFormat(
+  folder: string,
+  files: readonly FoundFile[],
+  isMade?: ExpandOptions["isMade"],
+): Promise<void> {
   const byFormat = Map.groupBy(files, ({ path }) => formatByEnding(path)!);
   if (byFormat.size < 2) return;
+  if (isMade) {
+    const given: FoundFile[] = [];
+    for (const file of files) if (!(await isMade(file))) given.push(file);
+    return await assertOneFormat(folder, given);
+  }
   const kinds = [...byFormat].map(([name, [first, ...more]]) => {
     const path = first!.path.slice(folder.length);
     return `${name} (${more.length === 0 ? path : `${path} and ${more.length} more`})`;

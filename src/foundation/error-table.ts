@@ -119,7 +119,7 @@ export const errorTable = Object.freeze({
     "the prompt fits no row",
     "compare the names in the prompt with those of the rows",
   ),
-  TEMPLATE_INVALID: run(usage, "a prompt template is not valid Jinja", "see docs/job-file.md"),
+  TEMPLATE_INVALID: run(usage, "a prompt template is not valid Jinja", "see docs/templates.md"),
 
   // Rows
   JSON_INVALID: row(

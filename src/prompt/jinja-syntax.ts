@@ -32,7 +32,7 @@ export function parseTemplate(source: string, place: TemplateSource): JinjaNode 
     program = parseBounded(source);
   } catch (cause) {
     const fault = findFault(source, parseBounded, messageOf);
-    const hint = fault && spacedName(source, fault.at);
+    const hint = spacedName(fault?.inside ?? "");
     throw invalid(place, fault?.problem ?? messageOf(cause), fault?.at, source, cause, hint);
   }
   for (const node of nodesOf(program)) checkNames(node, source, place);
@@ -60,10 +60,10 @@ function parseBounded(source: string): JinjaNode {
 }
 
 /** The right expression for a column whose name has spaces: `{{ Review Text }}` is two names. */
-function spacedName(source: string, at: number): string | undefined {
-  const tag =
-    /^\{[{%]-?\s*(?:if\s+|for\s+\w+\s+in\s+)?([\p{L}_][\p{L}\p{N}_]*(?:[ -]+[\p{L}\p{N}_]+)+)/u;
-  const name = tag.exec(source.slice(at))?.[1];
+function spacedName(tag: string): string | undefined {
+  const begin = /^\{(?:\{-?\s*|%-?\s*(?:(?:el)?if|for\s+\w+\s+in)\s+)/.exec(tag)?.[0];
+  const names = /^[\p{L}_][\p{L}\p{N}_]*(?:[ -]+[\p{L}\p{N}_]+)+/u;
+  const name = names.exec(begin ? tag.slice(begin.length) : "")?.[0];
   return name && `for a column whose name has spaces write {{ row["${name}"] }}`;
 }
 

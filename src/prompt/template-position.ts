@@ -2,6 +2,8 @@
 export interface TemplateFault {
   problem: string;
   at: number;
+  /** The text of the tag, if the fault is inside it. */
+  inside?: string;
 }
 
 interface Tag {
@@ -43,7 +45,9 @@ export function findFault(
     }
     if (tag.kind === "{#") continue;
     const name = tag.kind === "{%" ? statementOf(tag) : "";
-    const problem = faultInside(tag, name, parse, describe) ?? matchBlock(tag, name, open);
+    const wrong = faultInside(tag, name, parse, describe);
+    if (wrong !== undefined) return { problem: wrong, at: tag.at, inside: tag.text };
+    const problem = matchBlock(tag, name, open);
     if (problem !== undefined) return { problem, at: tag.at };
   }
   const left = open.at(-1);

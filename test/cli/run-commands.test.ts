@@ -227,6 +227,12 @@ describe("sluice plan", () => {
     expect(half.stdout).toMatch(/^ +from \d+ rows that the run there has done; bounds of 95 %$/m);
     expect(half.stdout).toMatch(/^spent +\d+ tokens, \$0\.\d+, \d+s so far$/m);
     expect((await call(folder, "status", "out")).stdout).toMatch(/budget \d+\/20 tokens spent/);
+    // Joining workers together spend more than twice the budget, as if it was set so late.
+    expect((await call(folder, "run", ...job, "--set", "budget.tokens=2")).exitCode).toBe(75);
+    const { stdout } = await call(folder, "status", "out");
+    const spent = Number(/budget (\d+)\/2 tokens spent/.exec(stdout)?.[1]);
+    const advised = Number(/sluice resume .*--set budget\.tokens=(\d+)$/m.exec(stdout)?.[1]);
+    expect(advised).toBeGreaterThan(spent);
   });
 
   it("refuses a measurement of too few rows, or of a plan that is frozen", async () => {

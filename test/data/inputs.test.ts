@@ -151,12 +151,14 @@ describe("expandInputs", () => {
   });
 
   it("stops at too many files, over all sources", async () => {
-    const found = await expandInputs(sources("*.jsonl", "deep/a.json"), root, 5);
+    const found = await expandInputs(sources("*.jsonl", "deep/a.json"), root, { maxFiles: 5 });
     expect(found.length).toBe(5);
     const tooMany = { code: "INPUT_TOO_MANY_FILES" };
-    await expect(expandInputs(sources("*.jsonl"), root, 3)).rejects.toMatchObject(tooMany);
-    await expect(expandInputs(sources("*.jsonl", "deep/a.json"), root, 4)).rejects.toMatchObject(
+    await expect(expandInputs(sources("*.jsonl"), root, { maxFiles: 3 })).rejects.toMatchObject(
       tooMany,
     );
+    await expect(
+      expandInputs(sources("*.jsonl", "deep/a.json"), root, { maxFiles: 4 }),
+    ).rejects.toMatchObject(tooMany);
   });
 });

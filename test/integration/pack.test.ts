@@ -239,6 +239,8 @@ describe("the packed package", () => {
       target: "es2024",
       module: "nodenext",
       strict: true,
+      // The strictest that a user may set: with it, more of the declarations can be refused.
+      exactOptionalPropertyTypes: true,
       noEmit: true,
       types: ["node"],
       typeRoots: [join(root, "node_modules/@types")],

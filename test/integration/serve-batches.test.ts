@@ -181,6 +181,7 @@ describe("batches by OpenAI's client", () => {
     await until(client, id, ({ request_counts: counts }) => counts!.completed > 5);
     const cancelling = await client.batches.cancel(id);
     expect(cancelling).toMatchObject({ status: "cancelling" });
+    expect(cancelling.request_counts!.completed).toBeGreaterThan(5);
     const batch = await until(client, id, isOver);
     expect(batch.status).toBe("cancelled");
     const answers = await linesOf(client, batch.output_file_id);

@@ -6,10 +6,11 @@ import { installed } from "../../scripts/installing.ts";
 import { findOpenaiPython } from "../../scripts/openai-python.ts";
 import { startFakeServer } from "../../src/testing/fake-server.ts";
 import { serveFolder, startServe } from "./served.ts";
+import { begun, isOver, chat as line, until } from "./served-batches.ts";
 
-/** A server with a model that writes, and one that gives vectors. */
+/** A server with a model that writes, and one of another server. */
 async function started() {
-  const behind = await startFakeServer();
+  const behind = await startFakeServer({ behave: () => ({ kind: "answer", cachedTokens: 2 }) });
   onTestFinished(() => behind.close());
   return await startServe(serveFolder(), {
     models: {
@@ -89,6 +90,14 @@ describe("OpenAI's client for JavaScript", () => {
       expect(embedding).toEqual([...Float32Array.from(numbers)]);
     }
     expect(byDefault.usage).toEqual(inNumbers.usage);
+  });
+
+  it("is told how many tokens of a batch came from a cache", async () => {
+    const { baseUrl } = await started();
+    const client = new OpenAI({ baseURL: baseUrl, apiKey: "none" });
+    const lines = ["a", "b", "c"].map((id) => line(id, { model: "v" }));
+    const { usage } = await until(client, (await begun(client, lines)).id, isOver);
+    expect(usage).toMatchObject({ input_tokens: 6, input_tokens_details: { cached_tokens: 6 } });
   });
 });
 

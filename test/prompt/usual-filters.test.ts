@@ -85,16 +85,24 @@ describe("a long text in a filter", () => {
   );
 });
 
+/** The hint of the error of a template. */
+function hintFor(source: string): string | undefined {
+  try {
+    render(source);
+  } catch (error) {
+    return (error as { hint?: string }).hint;
+  }
+  return undefined;
+}
+
 describe("a name with spaces", () => {
   it("is told how to be written", () => {
     for (const source of ["About {{ Review Text }}", "{% if Review Text %}x{% endif %}"]) {
-      let thrown: { hint?: string } | undefined;
-      try {
-        render(source);
-      } catch (error) {
-        thrown = error as { hint?: string };
-      }
-      expect(thrown?.hint, source).toContain('row["Review Text"]');
+      expect(hintFor(source), source).toContain('row["Review Text"]');
+    }
+    // A block without its end, and a statement that is not there.
+    for (const source of ["{% for x in text %}", "{% if text is defined %}", "{% else if x %}"]) {
+      expect(hintFor(source), source).toBe("see docs/templates.md");
     }
     const template = compileTemplate('{{ row["Review Text"] }}', { name: "prompt" });
     expect(template.render({ "Review Text": "fine" })).toBe("fine");

@@ -105,6 +105,21 @@ describe("reduceProgress", () => {
     expect(totalsOf(state).usage).toEqual(usage(4000, 800));
   });
 
+  it("counts the tasks with which a joining worker helps others", () => {
+    const share = { ...start, tasks: 1, rows: 500, resumedTasks: 0, resumedRows: 0 };
+    const fresh = { ...task, resumed: 0, resumedUsage: usage(0, 0) };
+    const own: [number, RunEvent][] = [
+      [0, share],
+      [0, worker],
+      [0, fresh],
+      [9000, end("committed")],
+    ];
+    expect(renderProgressLine(after(own), 9000)).toContain("500/500 rows, 1/1 tasks");
+    const other: RunEvent = { ...fresh, task: 2 };
+    const helping = after([...own, [9000, other]]);
+    expect(renderProgressLine(helping, 9500)).toContain("500/1,000 rows, 1/2 tasks");
+  });
+
   it("keeps what a stopped task has in its journal, until the task is begun again", () => {
     const stopped: [number, RunEvent][] = [
       [0, start],

@@ -1,7 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Reach } from "../../foundation/reach.ts";
-import { expandInputs, type InputFile, type InputSource } from "../inputs.ts";
+import { type ExpandOptions, expandInputs, type InputFile, type InputSource } from "../inputs.ts";
 import type { OpenFile } from "../open-files.ts";
 import { ReadAheadMemory } from "../read-ahead.ts";
 import { localStorage } from "../storage/local.ts";
@@ -22,7 +22,7 @@ export interface InputStores {
   expand(
     sources: readonly InputSource[],
     baseDirectory: string,
-    maxFiles?: number,
+    options?: Partial<Pick<ExpandOptions, "isMade" | "maxFiles">>,
   ): Promise<InputFile[]>;
   /**
    * All files below a folder, or the file of that name.
@@ -104,8 +104,11 @@ function inputsOf(
 ): InputStores {
   const open: OpenFile = async (path, hints) => (await storeOf(path)).open(path, hints);
   return {
-    expand: (sources, baseDirectory, maxFiles = limits.maxInputFiles) =>
-      expandInputs(sources, { storeOf, baseDirectory, maxFiles }),
+    expand: (sources, baseDirectory, options) =>
+      expandInputs(sources, {
+        ...{ storeOf, baseDirectory, maxFiles: limits.maxInputFiles },
+        ...options,
+      }),
     async *list(place, leaveOut) {
       const store = await storeOf(place);
       if (store.list) return yield* store.list(place, leaveOut);

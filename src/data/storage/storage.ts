@@ -57,7 +57,7 @@ export interface Storage {
   /** Its location, as a person writes it: a directory, `s3://bucket/prefix`, `memory:`. */
   readonly location: string;
   /** False if two creators of one object may both be told that they created it; default true. */
-  readonly createsOnce?: boolean;
+  readonly createsOnce?: boolean | undefined;
   /** The whole object. */
   read(path: string): Promise<Uint8Array>;
   open(path: string): Promise<RandomReader>;

@@ -78,8 +78,10 @@ export class BudgetWatch {
     this.#check();
   }
 
+  /** Ends with a last event: the one before it may be a second old. */
   close(): void {
     this.#cancelTimer();
+    this.#tell();
   }
 
   #watchMinutes(): void {
@@ -101,16 +103,18 @@ export class BudgetWatch {
   }
 
   #check(): void {
-    const { budget, clock, onEvent } = this.#options;
+    const { budget, clock } = this.#options;
     const { spent } = this;
-    const now = clock.monotonic();
-    if (now - this.#toldMs >= eventIntervalMs) {
-      this.#toldMs = now;
-      onEvent({ type: "budget-progress", spent, budget });
-    }
+    if (clock.monotonic() - this.#toldMs >= eventIntervalMs) this.#tell();
     if (spent.tokens >= (budget.tokens ?? Number.POSITIVE_INFINITY)) this.#spend("tokens");
     if ((spent.usd ?? 0) >= (budget.usd ?? Number.POSITIVE_INFINITY)) this.#spend("usd");
     if (spent.minutes >= (budget.minutes ?? Number.POSITIVE_INFINITY)) this.#spend("minutes");
+  }
+
+  #tell(): void {
+    const { budget, clock, onEvent } = this.#options;
+    this.#toldMs = clock.monotonic();
+    onEvent({ type: "budget-progress", spent: this.spent, budget });
   }
 
   #spend(limit: keyof Budget): void {

@@ -90,8 +90,9 @@ export async function writeChunks(
   if (request.workers > limits.maxChunks) {
     throw new SluiceError("USAGE", `lists for more than ${limits.maxChunks} workers`);
   }
-  const found = await inputs.expand(request.sources, request.baseDirectory);
-  const { files, leftOut } = await withoutRuns(found, { path: `${request.output}/` }, inputs);
+  const output = { path: `${request.output}/` };
+  const { sources, baseDirectory } = request;
+  const { files, leftOut } = await withoutRuns(sources, baseDirectory, output, inputs);
   const storage = openStorage(request.output);
   const asked = digestOf(facts(request, files));
   const standing = await standingChunks(storage, asked, request);

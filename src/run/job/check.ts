@@ -90,7 +90,7 @@ function explain(issue: Issue, above: readonly string[], draft: JobDraft): Probl
         at(
           value === undefined
             ? missing(path)
-            : `must be ${article(issue.expected)}, not ${shown(value)}`,
+            : `must be ${article(issue.expected)}, not ${shown(value)}${toGive(path)}`,
         ),
       ];
     case "invalid_value":
@@ -161,9 +161,11 @@ const howToGive: Readonly<Record<string, string>> = {
   model: "name a model, as model: {engine: llama, name: …} or --model NAME",
 };
 
-function missing(path: readonly string[]): string {
+const missing = (path: readonly string[]) => `is missing${toGive(path)}`;
+
+function toGive(path: readonly string[]): string {
   const how = howToGive[path.join(".")];
-  return how === undefined ? "is missing" : `is missing: ${how}`;
+  return how === undefined ? "" : `: ${how}`;
 }
 
 function unknownKey(key: string, path: readonly string[], draft: JobDraft): string {

@@ -90,12 +90,13 @@ const idPrefixes = [
 
 /** Writes result lines in the form of the OpenAI Batch API. */
 export class BatchLines {
-  readonly #runId: string;
+  /** Runs that began in the same second have the same id, and draw different seeds. */
+  readonly #run: string;
   readonly #created: number;
   readonly #hasCustomIds: boolean;
 
-  constructor(plan: Pick<Plan, "runId" | "createdAt" | "job">) {
-    this.#runId = plan.runId;
+  constructor(plan: Pick<Plan, "runId" | "createdAt" | "seed" | "job">) {
+    this.#run = `${plan.runId}/${plan.createdAt}/${plan.seed}`;
     this.#created = Math.floor(Date.parse(plan.createdAt) / 1000);
     this.#hasCustomIds = isBatchInput(plan.job);
   }
@@ -136,7 +137,7 @@ export class BatchLines {
 
   /** The same each time a row's line is written, so that a resumed run gives the same bytes. */
   #hashOf({ index }: BatchRow): string {
-    return sha256Hex(`${this.#runId}/${index}`).slice(0, 32);
+    return sha256Hex(`${this.#run}/${index}`).slice(0, 32);
   }
 }
 

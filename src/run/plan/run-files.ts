@@ -1,8 +1,9 @@
 import { dirname, join } from "node:path";
-import type { InputFile } from "../../data/inputs.ts";
+import type { InputFile, InputSource } from "../../data/inputs.ts";
 import { isBelow } from "../../data/sources/beside-file.ts";
 import { entriesOf } from "../../data/sources/glob.ts";
 import type { InputStores } from "../../data/sources/open.ts";
+import type { SourceFile } from "../../data/sources/source-store.ts";
 import { schemeOf } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -16,19 +17,23 @@ import type { Plan } from "./plan.ts";
 const besideEnding = ".sluice";
 
 /**
- * The files except those that runs made: the files in a run directory, and results beside one. A
- * run whose output lies in its own input would change it, and another run would take it for data.
- * Under globs and folders they are skipped; files and folders that are named themselves are kept.
+ * The files of inputs except those that runs made: the files in a run directory, and results beside
+ * one. A run whose output lies in its own input would change it, and another run would take it for
+ * data. Under globs and folders they are skipped; files and folders that are named themselves are
+ * kept.
  *
  * @param output this call's output: nothing there is input, whether it exists yet or not.
- * @throws SluiceError `INPUT_MISSING` if there are no other files.
+ * @throws SluiceError as `expand`; `INPUT_MISSING` if there are no other files.
  */
 export async function withoutRuns(
-  files: readonly InputFile[],
+  sources: readonly InputSource[],
+  baseDirectory: string,
   output: OwnOutput,
-  inputs: Pick<InputStores, "list" | "open">,
+  inputs: Pick<InputStores, "expand" | "list" | "open">,
 ): Promise<{ files: InputFile[]; leftOut: number }> {
   const search = new RunSearch(output, inputs);
+  const isMade = (file: SourceFile) => search.isOfRun(file);
+  const files = await inputs.expand(sources, baseDirectory, { isMade });
   const kept: InputFile[] = [];
   for (const file of files) if (!(await search.isOfRun(file))) kept.push(file);
   const [first] = files;
@@ -65,7 +70,7 @@ class RunSearch {
   }
 
   /** Files of a run directory that is named itself are wanted. */
-  async isOfRun({ path, below }: InputFile): Promise<boolean> {
+  async isOfRun({ path, below }: SourceFile): Promise<boolean> {
     if (below === undefined) return false;
     const isNamed = below === this.#ownFolder || isBelow(below, this.#ownFolder);
     if (this.#own.includes(path) || (!isNamed && isBelow(path, this.#ownFolder))) return true;

@@ -60,8 +60,7 @@ export async function findInput(
   inputs: Pick<InputStores, "within">,
 ): Promise<FoundInput & { openFile: OpenFile }> {
   const stores = inputs.within(reachOf(job));
-  const found = await stores.expand(sourcesOf(job), "/");
-  const { files, leftOut } = await withoutRuns(found, job.output, stores);
+  const { files, leftOut } = await withoutRuns(sourcesOf(job), "/", job.output, stores);
   assertOpenedByEngine(job, files);
   assertInputsNamed(job, files);
   return {

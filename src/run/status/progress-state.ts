@@ -161,6 +161,7 @@ function withTask(
       inFlight: 0,
       usage,
     });
+    return withHelp(state, rows);
   } else {
     const { worker, done, failed, cut = 0, errors, inFlight, usage, batches } = event;
     const known = open.get(event.task) ?? unknownTask;
@@ -168,6 +169,14 @@ function withTask(
     open.set(event.task, { ...known, worker, ...counts });
   }
   return state;
+}
+
+/** A joining worker that helps others has more tasks than its share. */
+function withHelp(state: ProgressState, rows: number): ProgressState {
+  const { run, resumedTasks, ended, open } = state;
+  const tasks = resumedTasks + ended.tasks + open.size;
+  if (!run || tasks <= run.tasks) return state;
+  return { ...state, run: { ...run, tasks, rows: run.rows + rows } };
 }
 
 function withoutTask(state: ProgressState, event: RunEvent & { type: "task-end" }): ProgressState {

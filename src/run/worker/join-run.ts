@@ -115,7 +115,6 @@ export async function joinRun(
   } finally {
     // A remaining timer would keep this process alive.
     cancelWatch();
-    budget?.close();
     await events.close();
   }
 }
@@ -181,6 +180,7 @@ async function dispatch(
     dispatcher = begun;
     return await begun.run();
   } finally {
+    budget?.close();
     signal.removeEventListener("abort", stopTaking);
     end.abort(new SluiceError("RUN_CANCELED"));
     await rows.close();

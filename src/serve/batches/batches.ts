@@ -9,9 +9,11 @@ import type { Logger } from "../../foundation/logger.ts";
 import type { Random } from "../../foundation/random.ts";
 import type { Telemetry } from "../../foundation/telemetry.ts";
 import { CancelRequest } from "../../run/coordinate/coordinator.ts";
+import { manifestPath } from "../../run/directory/layout.ts";
 import { readLines } from "../../run/directory/lines.ts";
 import { readJson } from "../../run/directory/records.ts";
 import { HashedFile, writeWhole } from "../../run/output/hashed-file.ts";
+import type { Manifest } from "../../run/seal/manifest.ts";
 import type { RunSummary } from "../../run/status/events.ts";
 import type { Models } from "../models.ts";
 import type { ServeOptions } from "../options.ts";
@@ -140,20 +142,20 @@ export class Batches {
   async cancel(id: string): Promise<BatchObject> {
     const batch = this.#named(id);
     const { status: state } = batch.object;
-    if (state === "cancelling" || state === "cancelled") return { ...batch.object };
+    if (state === "cancelling" || state === "cancelled") return await this.#shown(batch);
     if (batch.hasEnded || state === "finalizing" || batch.stopped.aborted) {
       throw new SluiceError("BATCH_OVER", `its status is ${state}`);
     }
     const stopping = batch.stop("cancelled", { status: "cancelling", cancelling_at: this.#now() });
-    const shown = { ...batch.object };
+    const shown = this.#shown(batch);
     await stopping;
-    return shown;
+    return await shown;
   }
 
   /** The manifest of a batch's run, as it is stored. @throws SluiceError `BATCH_UNKNOWN`. */
   async manifest(id: string): Promise<Uint8Array> {
     const { run } = batchPaths(this.#named(id).id);
-    const path = `${run}/_manifest.json`;
+    const path = `${run}/${manifestPath}`;
     if (await this.#context.storage.stat(path)) return await this.#context.storage.read(path);
     throw new SluiceError("BATCH_UNFINISHED", id);
   }
@@ -340,15 +342,16 @@ export class Batches {
     const { record } = batch;
     record.fileIds ??= { output: files.newId(), error: files.newId() };
     const { total, answered, failed } = summary.rows;
+    const paths = batchPaths(batch.id);
+    const manifest = await readJson<Manifest>(storage, `${paths.run}/${manifestPath}`);
     const finalizing = record.stoppedBy
       ? {}
       : ({ status: "finalizing", finalizing_at: this.#now() } as const);
     await batch.change({
       ...finalizing,
       request_counts: { total, completed: answered, failed },
-      usage: usageOf(summary),
+      usage: usageOf(manifest!.usage),
     });
-    const paths = batchPaths(batch.id);
     const lifeSeconds = record.outputLifeSeconds;
     const facts = (kind: string) => {
       return { filename: `${batch.id}_${kind}.jsonl`, purpose: "batch_output", lifeSeconds };
@@ -433,13 +436,13 @@ function newBatch(
   };
 }
 
-function usageOf({ prompt_tokens: input, total_tokens_generated: output }: RunSummary) {
+function usageOf({ promptTokens, cachedTokens, completionTokens }: Manifest["usage"]) {
   return {
-    input_tokens: input,
-    input_tokens_details: { cached_tokens: 0 },
-    output_tokens: output,
+    input_tokens: promptTokens,
+    input_tokens_details: { cached_tokens: cachedTokens },
+    output_tokens: completionTokens,
     output_tokens_details: { reasoning_tokens: 0 },
-    total_tokens: input + output,
+    total_tokens: promptTokens + completionTokens,
   };
 }
 

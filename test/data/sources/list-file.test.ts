@@ -22,7 +22,7 @@ const expand = (folder: string, changes: Partial<InputSource> = {}, maxFiles?: n
   inputStores(sourceContext()).expand(
     [{ path: "batches/0.txt", list: true, maxLineBytes: 1000, ...changes }],
     folder,
-    maxFiles,
+    maxFiles === undefined ? {} : { maxFiles },
   );
 
 describe("a list of files", () => {

@@ -75,6 +75,16 @@ describe("BudgetWatch", () => {
     watch.close();
   });
 
+  it("tells at its end what the report before did not have yet", () => {
+    const { watch, events } = watchOf({ tokens: 100 }, {});
+    watch.start();
+    watch.note(1, usageOf(30, 10));
+    watch.close();
+    expect(events.map((event) => event.type === "budget-progress" && event.spent.tokens)).toEqual([
+      0, 40,
+    ]);
+  });
+
   it("leaves no timer behind", async () => {
     const { watch, clock } = watchOf({ minutes: 1 }, {});
     watch.start();
@@ -131,10 +141,14 @@ describe("a run with a budget", () => {
 
   it("that is not spent seals, and says meanwhile what was", async () => {
     const runs = memoryRuns(rowsOf(6), budgeted({ tokens: 61 }));
-    expect((await runs.run(slowEngine(runs))).summary.sealed).toBe(true);
+    const { summary } = await runs.run(slowEngine(runs));
+    expect(summary.sealed).toBe(true);
     const told = runs.events.filter(({ type }) => type === "budget-progress");
     expect(told[0]).toMatchObject({ spent: { tokens: 0 }, budget: { tokens: 61 } });
     expect(told.length).toBeGreaterThan(1);
+    // The last report comes at the end, with all of it.
+    const tokens = summary.prompt_tokens + summary.total_tokens_generated;
+    expect(told.at(-1)).toMatchObject({ spent: { tokens } });
   });
 
   it("counts what rows cost whose answers had the wrong form, in an earlier call too", async () => {

@@ -47,6 +47,13 @@ onRowError: dead-leter
     expect(error.hint).toContain("sluice inference batch -c");
   });
 
+  it("says how a model is written whose name alone is given, as --model takes it", async () => {
+    const error = await fail("input: rows.jsonl\nmodel: smollm2-135m-instruct\nprompt: hi\n");
+    expect(error.message).toContain(
+      'must be an object, not "smollm2-135m-instruct": name a model, as model: {engine: llama, name: …}',
+    );
+  });
+
   it("says what a size of memory looks like", async () => {
     const error = await fail(small("workers: { memory: lots }"));
     expect(error.message).toContain(

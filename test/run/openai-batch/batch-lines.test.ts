@@ -10,9 +10,10 @@ import { inputPath, jobOf } from "../run-fixture.ts";
 
 const batchInput = { path: inputPath, format: "openai-batch" as const };
 const batchOutput = { path: "/run/out.jsonl", format: "openai-batch" as const };
-const linesOf = (changes: Partial<JobInput> = {}) =>
+const linesOf = (changes: Partial<JobInput> = {}, seed = 1) =>
   new BatchLines({
     runId: "20260101T000000Z",
+    seed,
     createdAt: "2026-01-01T00:00:00.500Z",
     job: jobOf({ input: batchInput, prompt: undefined, output: batchOutput, ...changes }),
   });
@@ -54,6 +55,8 @@ describe("BatchLines", () => {
     const other = JSON.parse(linesOf().answered({ ...row, index: 5 }, '{"object":"list"}'));
     expect(other.id).not.toBe(parsed.id);
     expect(other.response.body).toEqual({ object: "list" });
+    // A server begins several batches in one second.
+    expect(JSON.parse(linesOf({}, 2).answered(row, body)).id).not.toBe(parsed.id);
   });
 
   it("writes a failed row with its error twice, and without the place in the input", () => {

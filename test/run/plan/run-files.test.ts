@@ -25,9 +25,8 @@ async function kept(folder: string, pattern: string, output = "elsewhere/out") {
     output: { path: join(folder, output) },
   });
   const path = join(folder, pattern) + (pattern.endsWith("/") ? "/" : "");
-  const found = await localInputs.expand([{ path, maxLineBytes }], "/");
-  const { files, leftOut } = await withoutRuns(found, job.output, localInputs);
-  expect(files.length + leftOut).toBe(found.length);
+  const sources = [{ path, maxLineBytes }];
+  const { files } = await withoutRuns(sources, "/", job.output, localInputs);
   return files.map((file) => file.path.slice(folder.length + 1));
 }
 
@@ -69,6 +68,20 @@ describe("files that runs made", () => {
     expect(await kept(folder, "*/**/*.jsonl")).toEqual(own);
   });
 
+  it("do not count in the format of a folder", async () => {
+    const folder = await folderWith([
+      "data/a.jsonl",
+      ["data/all.csv.sluice/_sluice/plan.json", { mergedFile: "all.csv" }],
+      "data/all.csv",
+      "data/own.parquet",
+    ]);
+    expect(await kept(folder, "data/", "data/own.parquet")).toEqual(["data/a.jsonl"]);
+    await expect(kept(folder, "data/")).rejects.toMatchObject({
+      code: "INPUT_FORMAT",
+      message: expect.stringContaining("jsonl (a.jsonl), parquet (own.parquet)"),
+    });
+  });
+
   it("are taken where they, or their run, are named", async () => {
     const folder = await folderWith([
       ["out/_sluice/plan.json", plan],
@@ -101,8 +114,12 @@ describe("files that runs made", () => {
       "s3://b/data/out/part-00000.jsonl": {},
     };
     const fileAt = (path: string) => ({ path, bytes: 1, modifiedMs: 0 });
+    const found = Object.keys(contents)
+      .filter((path) => path.endsWith(".jsonl"))
+      .map((path) => ({ ...fileAt(path), below: "s3://b/data", format: "jsonl", source: 0 }));
     let listings = 0;
-    const inputs: Parameters<typeof withoutRuns>[2] = {
+    const inputs: Parameters<typeof withoutRuns>[3] = {
+      expand: async () => found,
       async *list(place) {
         listings++;
         yield* Object.keys(contents)
@@ -116,10 +133,8 @@ describe("files that runs made", () => {
         return { bytes: bytes.length, read, close: async () => {} };
       },
     };
-    const found = Object.keys(contents)
-      .filter((path) => path.endsWith(".jsonl"))
-      .map((path) => ({ ...fileAt(path), below: "s3://b/data", format: "jsonl", source: 0 }));
-    const { files, leftOut } = await withoutRuns(found, { path: "s3://b/data/all.jsonl" }, inputs);
+    const output = { path: "s3://b/data/all.jsonl" };
+    const { files, leftOut } = await withoutRuns([], "/", output, inputs);
     expect([files.map(({ path }) => path), leftOut]).toEqual([["s3://b/data/a.jsonl"], 4]);
     expect(listings).toBe(1);
   });
