@@ -138,7 +138,7 @@ export class BatchPromptSet implements PromptSet {
   #assertModel({ model }: BatchLine): void {
     const { models } = this.#options;
     if (model === undefined || models.includes("*") || models.includes(model)) return;
-    const detail = `the line names ${model}; ${models.join(", ")} answers here`;
+    const detail = `the line names ${model}, and this run has ${models.join(" and ")}`;
     throw new SluiceError("MODEL_DIFFERS", detail, { field: "body.model" });
   }
 

@@ -78,7 +78,7 @@ describe("BatchPromptSet", () => {
 
   it("asks only for the model that answers, for its other names, or for any", () => {
     const asked = chatRow({ model: "gpt-4o" });
-    expect(() => setOf().requests(asked, 0)).toThrow("the line names gpt-4o; m answers here");
+    expect(() => setOf().requests(asked, 0)).toThrow("the line names gpt-4o, and this run has m");
     expect(setOf().requests(chatRow({ model: "m" }), 0)).toHaveLength(1);
     for (const models of [["m", "gpt-4o"], ["*"]]) {
       expect(setOf({ models }).requests(asked, 0)).toHaveLength(1);
