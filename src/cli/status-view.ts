@@ -1,12 +1,11 @@
 import type { Usage } from "../foundation/inference.ts";
-import type { Spending } from "../run/bill/costs.ts";
 import { cutText } from "../run/status/cut-answers.ts";
 import { stateOrder } from "../run/status/state-words.ts";
 import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status/status.ts";
 import { duration, percent, rate } from "../terminal/progress-view.ts";
 import { batchesOf, counted, dollars, grouped, sized, spentOf } from "../terminal/quantities.ts";
 import { clip, right, table } from "../terminal/table.ts";
-import { resumeCommand, retrySteps } from "./summary-view.ts";
+import { raisedIfSpent, retrySteps } from "./summary-view.ts";
 
 /** A status as lines for people, none longer than `columns`. */
 export function statusLines(
@@ -102,25 +101,23 @@ function nextSteps(run: RunStatus): string[] {
   if (run.needsProgram) {
     return run.sealedAt === null ? ["  to continue: run the program that began it again"] : [];
   }
+  const flags = raisedIfSpent({ ...run.budget?.budget }, { ...run.budget?.spent });
   if (openRetry) {
     return [
-      `  to continue: sluice resume ${location}; to drop it: sluice retry ${location} --abandon`,
+      `  to continue: sluice resume ${location}${flags}; to drop it: sluice retry ${location} --abandon`,
     ];
   }
   if (openTasks === "") {
     if (run.sealedAt === null) return [`  every task is done: sluice seal ${location}`];
-    const steps = rows.failed === 0 ? [] : retrySteps(Object.keys(run.errors), location);
+    const steps = rows.failed === 0 ? [] : retrySteps(Object.keys(run.errors), location, flags);
     if (run.cut && run.cutRetry)
       steps.push([run.cutRetry, "processes rows with cut answers again"]);
     return steps.map(([command, what]) => `  ${command}  ${what}`);
   }
   const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to continue";
   const command = `sluice worker ${location} --tasks ${openTasks}`;
-  const { budget, spent } = run.budget ?? {};
-  const limits = Object.entries({ ...budget }) as [keyof Spending, number][];
-  const isSpent = limits.some(([key, limit]) => (spent?.[key] ?? 0) >= limit);
-  if (isSpent) return [`  to continue: ${resumeCommand(location, { ...budget }, { ...spent })}`];
-  return [`  ${verb}: ${resumeCommand(location)}, or ${command}`];
+  if (flags !== "") return [`  to continue: sluice resume ${location}${flags}`];
+  return [`  ${verb}: sluice resume ${location}, or ${command}`];
 }
 
 function taskLines(tasks: readonly TaskStatus[], columns: number): string[] {

@@ -41,7 +41,8 @@ export async function summaryFacts(
   const { output, sealed } = summary;
   const storage = runStorage(openStorage(locateRun(output).directory));
   const manifest = sealed ? await readManifest(storage) : undefined;
-  const { budget } = (sealed ? undefined : (await leadingCoordinator(storage))?.job) ?? {};
+  const isOver = sealed && summary.rows.failed === 0;
+  const { budget } = (isOver ? undefined : (await leadingCoordinator(storage))?.job) ?? {};
   return {
     name: manifest?.name ?? null,
     wasSealed,
@@ -138,18 +139,18 @@ function nextSteps(
   { sealed, rows, errors, stopped_by: cause, ...paid }: RunSummary,
   { run, budget, isAdvised }: SummaryFacts,
 ): [string, string][] {
+  const spent = { tokens: paid.prompt_tokens + paid.total_tokens_generated, usd: paid.usd };
   if (!sealed) {
     const isPassing = errorTable[cause?.code as ErrorCode]?.exitCode === exitCodes.resumable;
     const what = isPassing ? "continues it" : "continues, once the cause is fixed";
     if (isAdvised) return [];
     if (cause?.code !== "BUDGET_SPENT") return [[`sluice resume ${run}`, what]];
-    const spent = { tokens: paid.prompt_tokens + paid.total_tokens_generated, usd: paid.usd };
-    return [[resumeCommand(run, budget, spent), "continues with a larger budget"]];
+    return [[`sluice resume ${run}${raised(budget, spent)}`, "continues with a larger budget"]];
   }
   if (rows.failed === 0) return [[`sluice results ${run}`, "prints the answers"]];
   return [
     [`sluice results ${run} --failed`, "prints the failed rows, with causes"],
-    ...retrySteps(Object.keys(errors), run),
+    ...retrySteps(Object.keys(errors), run, raisedIfSpent(budget, spent)),
   ];
 }
 
@@ -160,34 +161,43 @@ const rowFaults: ReadonlySet<string> = new Set<ErrorCode>([
   ...(["PARAMETER_MISSING", "PARAMETER_INVALID", "FILE_UNREADABLE"] as const),
 ]);
 
-/**
- * The command that continues a run; if its budget is spent, with twice of it. Joining workers
- * together may have spent more than that.
- */
-export function resumeCommand(
-  run: string,
-  budget: Readonly<Record<string, number>> = {},
-  spent: Readonly<Record<string, number | null | undefined>> = {},
-) {
-  const raised = Object.entries(budget).map(([key, limit]) => {
-    const paid = spent[key] ?? 0;
-    return `--set budget.${key}=${paid < limit * 2 ? limit * 2 : Math.ceil(paid * 2)}`;
-  });
-  return [`sluice resume ${run}`, ...raised].join(" ");
+type Amounts = Readonly<Record<string, number | null | undefined>>;
+
+/** The flags that raise a budget which is spent; none for any other. */
+export function raisedIfSpent(budget: Amounts, spent: Amounts): string {
+  const isSpent = Object.entries(budget).some(([key, limit]) => (spent[key] ?? 0) >= (limit ?? 0));
+  return isSpent ? raised(budget, spent) : "";
 }
 
-/** Commands that send failed rows again: faults of a row must be corrected first. */
-export function retrySteps(codes: readonly string[], run: string): [string, string][] {
+/** Twice the budget, or more: joining workers together may have spent more than that. */
+function raised(budget: Amounts, spent: Amounts): string {
+  const limits = Object.entries(budget).map(([key, limit]) => {
+    const [twice, paid] = [(limit ?? 0) * 2, spent[key] ?? 0];
+    return ` --set budget.${key}=${paid < twice ? twice : Math.ceil(paid * 2)}`;
+  });
+  return limits.join("");
+}
+
+/**
+ * Commands that send failed rows again: faults of a row must be corrected first.
+ *
+ * @param flags of these commands, each after a space.
+ */
+export function retrySteps(
+  codes: readonly string[],
+  run: string,
+  flags: string,
+): [string, string][] {
   const isPassing = (code: string) => errorTable[code as ErrorCode]?.retryable === true;
   const others = codes.filter((code) => !rowFaults.has(code));
   const steps: [string, string][] = [];
   if (others.length > 0) {
     const when = others.every(isPassing) ? "" : ", once the cause is fixed";
-    steps.push([`sluice retry ${run}`, `processes them again${when}`]);
+    steps.push([`sluice retry ${run}${flags}`, `processes them again${when}`]);
   }
   if (others.length < codes.length) {
     steps.push([
-      `sluice retry ${run} --reread`,
+      `sluice retry ${run} --reread${flags}`,
       "processes them again, once the input is corrected",
     ]);
   }

@@ -160,12 +160,33 @@ describe("sluice resume", () => {
     expect(begun.stderr).toContain("BUDGET_SPENT");
     const { stdout } = await runSluice(["status", "out"], folder);
     expect(stdout).toContain("a retry of 3 rows is begun");
-    await runSluice(["resume", "out", "--set", "budget.tokens=9999"], folder);
+    const [going] = /sluice resume \S+ --set budget.tokens=\d+(?=; to drop)/.exec(stdout)!;
+    await runSluice(going.split(" ").slice(1), folder);
     const status = JSON.parse((await runSluice(["status", "out", "--json"], folder)).stdout);
     expect(status).toMatchObject({ openRetry: null, rows: { total: 6, answered: 6, failed: 0 } });
     writeFileSync(join(folder, "rows.jsonl"), "gone\n");
     const again = await runSluice(["resume", "out"], folder);
     expect([again.code, again.stderr]).toEqual([0, expect.stringContaining("nothing to do")]);
     expect(JSON.parse(again.stdout)).toMatchObject({ sealed: true, rows: { answered: 6 } });
+  });
+
+  it("advises a retry with a budget that is not spent yet", async () => {
+    const folder = folderWithJob();
+    const small = ["--budget.tokens", "3", "--set", "model.latencyMs=700"];
+    expect((await runSluice(["run", "job.yaml", ...small], folder)).code).toBe(75);
+    const { usage, openUsage } = JSON.parse(
+      (await runSluice(["status", "out", "--json"], folder)).stdout,
+    );
+    const tokens = usage.promptTokens + openUsage.promptTokens + openUsage.completionTokens;
+    // Without waits, the rest is done before its first report.
+    const quick = ["--set", "model.latencyMs=0"];
+    const larger = ["--set", `budget.tokens=${tokens + 1}`, ...quick];
+    await runSluice(["resume", "job.yaml", ...larger], folder);
+    const { stdout } = await runSluice(["status", "out"], folder);
+    const [advised] = /sluice retry \S+( --reread)? --set budget.tokens=\d+/.exec(stdout)!;
+    const short = ["--set", "generation.maxNewTokens=1"];
+    const change = ["--set", "prompt=Say {{ title }}", ...quick, ...short];
+    const retried = await runSluice([...advised.split(" ").slice(1), ...change], folder);
+    expect([retried.code, retried.stderr]).toEqual([0, expect.not.stringContaining("BUDGET")]);
   });
 });

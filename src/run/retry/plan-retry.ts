@@ -4,6 +4,7 @@ import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { indexSetOf } from "../../foundation/index-set.ts";
 import { randomInteger } from "../../foundation/random.ts";
+import { leadingCoordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPathOf } from "../directory/layout.ts";
 import { createOnce, readJson } from "../directory/records.ts";
@@ -84,7 +85,9 @@ export async function retriedJob(
     });
   }
   const { job: stored } = await readPlan(storage, base.generation);
-  const job = await identifiedJob(await change(stored));
+  // A budget holds for all calls of a run: the last one may have raised it.
+  const { budget = stored.budget } = (await leadingCoordinator(storage))?.job ?? {};
+  const job = await identifiedJob(await change({ ...stored, budget }));
   assertAskable(job);
   assertLoadable(job);
   assertRetriable(first, job);
