@@ -101,23 +101,25 @@ function nextSteps(run: RunStatus): string[] {
   if (run.needsProgram) {
     return run.sealedAt === null ? ["  to continue: run the program that began it again"] : [];
   }
-  const flags = raisedIfSpent({ ...run.budget?.budget }, { ...run.budget?.spent });
+  const raised = raisedIfSpent({ ...run.budget?.budget }, { ...run.budget?.spent });
+  const again = location + raised;
+  const resume = `sluice resume ${again}`;
   if (openRetry) {
     return [
-      `  to continue: sluice resume ${location}${flags}; to drop it: sluice retry ${location} --abandon`,
+      `  to continue: sluice resume ${again}; to drop it: sluice retry ${location} --abandon`,
     ];
   }
   if (openTasks === "") {
     if (run.sealedAt === null) return [`  every task is done: sluice seal ${location}`];
-    const steps = rows.failed === 0 ? [] : retrySteps(Object.keys(run.errors), location, flags);
+    const steps = rows.failed === 0 ? [] : retrySteps(Object.keys(run.errors), again);
     if (run.cut && run.cutRetry)
       steps.push([run.cutRetry, "processes rows with cut answers again"]);
     return steps.map(([command, what]) => `  ${command}  ${what}`);
   }
   const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to continue";
   const command = `sluice worker ${location} --tasks ${openTasks}`;
-  if (flags !== "") return [`  to continue: sluice resume ${location}${flags}`];
-  return [`  ${verb}: sluice resume ${location}, or ${command}`];
+  if (raised !== "") return [`  to continue: ${resume}`];
+  return [`  ${verb}: ${resume}, or ${command}`];
 }
 
 function taskLines(tasks: readonly TaskStatus[], columns: number): string[] {

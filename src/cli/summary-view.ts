@@ -145,12 +145,13 @@ function nextSteps(
     const what = isPassing ? "continues it" : "continues, once the cause is fixed";
     if (isAdvised) return [];
     if (cause?.code !== "BUDGET_SPENT") return [[`sluice resume ${run}`, what]];
-    return [[`sluice resume ${run}${raised(budget, spent)}`, "continues with a larger budget"]];
+    const larger = run + raised(budget, spent);
+    return [[`sluice resume ${larger}`, "continues with a larger budget"]];
   }
   if (rows.failed === 0) return [[`sluice results ${run}`, "prints the answers"]];
   return [
     [`sluice results ${run} --failed`, "prints the failed rows, with causes"],
-    ...retrySteps(Object.keys(errors), run, raisedIfSpent(budget, spent)),
+    ...retrySteps(Object.keys(errors), run + raisedIfSpent(budget, spent)),
   ];
 }
 
@@ -181,23 +182,19 @@ function raised(budget: Amounts, spent: Amounts): string {
 /**
  * Commands that send failed rows again: faults of a row must be corrected first.
  *
- * @param flags of these commands, each after a space.
+ * @param run may have flags behind it.
  */
-export function retrySteps(
-  codes: readonly string[],
-  run: string,
-  flags: string,
-): [string, string][] {
+export function retrySteps(codes: readonly string[], run: string): [string, string][] {
   const isPassing = (code: string) => errorTable[code as ErrorCode]?.retryable === true;
   const others = codes.filter((code) => !rowFaults.has(code));
   const steps: [string, string][] = [];
   if (others.length > 0) {
     const when = others.every(isPassing) ? "" : ", once the cause is fixed";
-    steps.push([`sluice retry ${run}${flags}`, `processes them again${when}`]);
+    steps.push([`sluice retry ${run}`, `processes them again${when}`]);
   }
   if (others.length < codes.length) {
     steps.push([
-      `sluice retry ${run} --reread${flags}`,
+      `sluice retry ${run} --reread`,
       "processes them again, once the input is corrected",
     ]);
   }

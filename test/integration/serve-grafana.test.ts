@@ -51,7 +51,13 @@ it("the dashboard shows every figure of the documentation, and no other", async 
   const batching = { engine: "predictor", module: "./answers.mjs" };
   const server = await startServe(
     folder,
-    { models: { m: { engine: "fake", latencyMs: 50 }, batching } },
+    {
+      models: {
+        m: { engine: "fake", latencyMs: 50 },
+        slow: { engine: "fake", latencyMs: 30_000 },
+        batching,
+      },
+    },
     { PATH: `${driver}${delimiter}${process.env.PATH}` },
   );
   const chats = clientOf(server).chat.completions;
@@ -64,13 +70,16 @@ it("the dashboard shows every figure of the documentation, and no other", async 
     // Read to its end.
   }
   await expect(chats.create({ ...asked, temperature: 99 })).rejects.toMatchObject({ status: 400 });
-  const aborted = new AbortController();
-  setTimeout(() => aborted.abort(), 20);
-  await expect(chats.create(asked, { signal: aborted.signal })).rejects.toThrow();
   const samplesNow = async () => {
     const text = await (await fetch(`${server.addresses.metrics}/metrics`)).text();
     return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   };
+  const leaving = new AbortController();
+  const left = chats.create({ ...asked, model: "slow" }, { signal: leaving.signal });
+  const refused = expect(left).rejects.toThrow();
+  await expect.poll(samplesNow).toContain('sluice_requests_in_flight{model="slow"} 1');
+  leaving.abort();
+  await refused;
   await expect.poll(samplesNow).toContainEqual(expect.stringContaining("sluice_errors_total{"));
   await expect.poll(samplesNow).toContain('sluice_gpu_utilization{device="0"} 0.37');
   const samples = await samplesNow();

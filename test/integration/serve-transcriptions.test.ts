@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { type ReceivedRequest, startFakeServer } from "../../src/testing/fake-server.ts";
 import { wavBytes } from "../engines/transformers/wav-bytes.ts";
 import golden from "../golden/tiny-models/golden.json" with { type: "json" };
+import { engineContext } from "./llama-files.ts";
 import { serveFolder, startServe } from "./served.ts";
 import { missingTransformers } from "./transformers-files.ts";
 
@@ -125,7 +126,8 @@ it("sluice serve transcribes by Whisper on this machine, in the language of the 
   const name = join(import.meta.dirname, "../golden/tiny-models/speech");
   const task = "automatic-speech-recognition" as const;
   const models = { m: { engine: "transformers" as const, task, name, threads: 1 } };
-  const server = await startServe(serveFolder(), { models });
+  const home = { SLUICE_HOME: engineContext.homeDirectory };
+  const server = await startServe(serveFolder(), { models }, home);
   const client = new OpenAI({ baseURL: server.baseUrl, apiKey: "none", maxRetries: 0 });
   const { transcriptions, translations } = client.audio;
   const tone = Array.from({ length: 16_000 }, (_, at) => {

@@ -7,7 +7,7 @@ import { backendConformance } from "../conformance/backend-conformance.ts";
 import { root } from "../meta/source-tree.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
-import { answeredIn, expectWhole, submissionsOf } from "../scheduled-job.ts";
+import { expectWhole, submissionsOf } from "../scheduled-job.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 import { missingCluster, SlurmCluster, writeSlurmJob } from "../slurm-cluster.ts";
 import { interrupt, missingTerminals, startOnTerminal } from "../terminal-process.ts";
@@ -142,7 +142,7 @@ describe("backend slurm", () => {
   });
 
   it("is joined by an array of one's own and by shells, which come and go", async () => {
-    const { folder, call, start, status, expectWhole } = login(240);
+    const { folder, call, start, status, expectWhole } = login(480);
     expect(await call("plan", "job.yaml", "--write")).toMatchObject({ code: 0 });
     // The script of the document, for fewer workers.
     const document = readFileSync(join(root, "docs/worker-contract.md"), "utf8");
@@ -153,9 +153,10 @@ describe("backend slurm", () => {
       .replace("sluice worker RUN", `"${process.execPath}" "${sluiceProgram}" worker out`);
     writeFileSync(join(folder, "array.sh"), own);
     cluster.command("sbatch", "-D", folder, "-o", "/dev/null", join(folder, "array.sh"));
+    const workers = async () => (await status()).workerList.length;
+    await cluster.until(async () => (await workers()) === 2);
     const leaving = start("worker", "out");
-    const place = join(folder, "out");
-    await cluster.until(async () => (await answeredIn(place)) >= 20);
+    await cluster.until(async () => (await workers()) === 3);
     leaving.kill("SIGTERM");
     const shell = start("worker", "out", "--share", "5/6");
     expect((await leaving.ended).code).toBe(75);

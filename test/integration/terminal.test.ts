@@ -183,7 +183,7 @@ describe("sluice resume", () => {
     const larger = ["--set", `budget.tokens=${tokens + 1}`, ...quick];
     await runSluice(["resume", "job.yaml", ...larger], folder);
     const { stdout } = await runSluice(["status", "out"], folder);
-    const [advised] = /sluice retry \S+( --reread)? --set budget.tokens=\d+/.exec(stdout)!;
+    const [advised] = /sluice retry \S+ --set budget.tokens=\d+( --reread)?/.exec(stdout)!;
     const short = ["--set", "generation.maxNewTokens=1"];
     const change = ["--set", "prompt=Say {{ title }}", ...quick, ...short];
     const retried = await runSluice([...advised.split(" ").slice(1), ...change], folder);
