@@ -3,7 +3,7 @@ import { delimiter, join } from "node:path";
 import { expect, it } from "vitest";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
 import { root } from "../meta/source-tree.ts";
-import { serveFolder, startServe } from "./served.ts";
+import { type Served, serveFolder, startServe } from "./served.ts";
 import { clientOf } from "./served-batches.ts";
 
 interface Dashboard {
@@ -43,6 +43,26 @@ function documented(): Map<string, string[]> {
 
 const family = (name: string) => name.replace(/_(bucket|sum|count)$/, "");
 
+const samplesOf = async ({ addresses }: Served) => {
+  const text = await (await fetch(`${addresses.metrics}/metrics`)).text();
+  return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+};
+
+/** Begins a request to the model `slow`, and leaves. */
+async function leave(server: Served): Promise<void> {
+  const leaving = new AbortController();
+  const messages = [{ role: "user" as const, content: "Tell me of rivers" }];
+  const options = { signal: leaving.signal };
+  const left = clientOf(server).chat.completions.create({ model: "slow", messages }, options);
+  const refused = expect(left).rejects.toThrow();
+  const begun = 'sluice_requests_in_flight{model="slow"} 1';
+  await expect.poll(() => samplesOf(server)).toContain(begun);
+  leaving.abort();
+  await refused;
+  const counted = expect.stringContaining("sluice_errors_total{");
+  await expect.poll(() => samplesOf(server)).toContainEqual(counted);
+}
+
 it("the dashboard shows every figure of the documentation, and no other", async () => {
   const driver = standInDriver(threeGpus, 0, [], ["0, 1024, 46068, 37", "1, 0, 46068, 0"]);
   const folder = serveFolder();
@@ -70,19 +90,9 @@ it("the dashboard shows every figure of the documentation, and no other", async 
     // Read to its end.
   }
   await expect(chats.create({ ...asked, temperature: 99 })).rejects.toMatchObject({ status: 400 });
-  const samplesNow = async () => {
-    const text = await (await fetch(`${server.addresses.metrics}/metrics`)).text();
-    return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
-  };
-  const leaving = new AbortController();
-  const left = chats.create({ ...asked, model: "slow" }, { signal: leaving.signal });
-  const refused = expect(left).rejects.toThrow();
-  await expect.poll(samplesNow).toContain('sluice_requests_in_flight{model="slow"} 1');
-  leaving.abort();
-  await refused;
-  await expect.poll(samplesNow).toContainEqual(expect.stringContaining("sluice_errors_total{"));
-  await expect.poll(samplesNow).toContain('sluice_gpu_utilization{device="0"} 0.37');
-  const samples = await samplesNow();
+  await leave(server);
+  await expect.poll(() => samplesOf(server)).toContain('sluice_gpu_utilization{device="0"} 0.37');
+  const samples = await samplesOf(server);
   // Each answer says how many requests were in its batch: so many batches there were.
   const batches = together.reduce((sum, { choices }) => {
     return sum + 1 / Number(choices[0]!.message.content);
