@@ -20,37 +20,33 @@ export interface CommandModule {
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
+  /** Its work has spans. */
   readonly isTraced?: boolean;
   load(): Promise<CommandModule>;
 }
 
-/** Commands whose work has spans. */
-const traced = new Set([
-  "run",
-  "run-batch",
-  "inference",
-  "resume",
-  "fleet",
-  "serve",
-  "retry",
-  "worker",
-]);
-
 /** Every command. Only the called one is loaded, so that a small job starts at once. */
 export const commandTable: readonly CommandEntry[] = entriesOf([
-  ["run", "run a job, or continue it", () => import("./commands/run.ts")],
+  ["run", "run a job, or continue it", () => import("./commands/run.ts"), "traced"],
   [
     "run-batch",
     "answer the requests of an OpenAI batch file",
     () => import("./commands/run-batch.ts"),
+    "traced",
   ],
   [
     "inference",
     "run a job like Axolotl's command with that name",
     () => import("./commands/inference.ts"),
+    "traced",
   ],
   ["plan", "show what a job would do, without doing it", () => import("./commands/plan.ts")],
-  ["resume", "continue the run in a folder, by its own job", () => import("./commands/resume.ts")],
+  [
+    "resume",
+    "continue the run in a folder, by its own job",
+    () => import("./commands/resume.ts"),
+    "traced",
+  ],
   ["attach", "follow a run of other processes to its end", () => import("./commands/attach.ts")],
   ["render", "print what a job would send to its scheduler", () => import("./commands/render.ts")],
   ["logs", "print what the workers of a scheduler wrote", () => import("./commands/logs.ts")],
@@ -58,8 +54,9 @@ export const commandTable: readonly CommandEntry[] = entriesOf([
     "fleet",
     "run many commands, each a task with its state, result code and log",
     () => import("./commands/fleet.ts"),
+    "traced",
   ],
-  ["serve", "serve models over HTTP", () => import("./commands/serve.ts")],
+  ["serve", "serve models over HTTP", () => import("./commands/serve.ts"), "traced"],
   ["archive", "make a model archive for serve", () => import("./commands/archive.ts")],
   ["status", "show the state of a run", () => import("./commands/status.ts")],
   ["runs", "list the runs below a folder or in a bucket", () => import("./commands/runs.ts")],
@@ -69,9 +66,9 @@ export const commandTable: readonly CommandEntry[] = entriesOf([
     "recompute everything that a run states, from its files",
     () => import("./commands/verify.ts"),
   ],
-  ["retry", "send the failed rows of a run again", () => import("./commands/retry.ts")],
+  ["retry", "send the failed rows of a run again", () => import("./commands/retry.ts"), "traced"],
   ["cancel", "stop a run, wherever it is running", () => import("./commands/cancel.ts")],
-  ["worker", "work on tasks of a planned run", () => import("./commands/worker.ts")],
+  ["worker", "work on tasks of a planned run", () => import("./commands/worker.ts"), "traced"],
   ["seal", "seal a run whose tasks are all done", () => import("./commands/seal.ts")],
   ["clean", "remove what a sealed run no longer needs", () => import("./commands/clean.ts")],
   ["upload", "copy a folder into a bucket", () => import("./commands/upload.ts")],
@@ -100,7 +97,10 @@ export const commandTable: readonly CommandEntry[] = entriesOf([
 ]);
 
 function entriesOf(
-  rows: readonly [name: string, summary: string, load: CommandEntry["load"]][],
+  rows: readonly [name: string, summary: string, load: CommandEntry["load"], traced?: "traced"][],
 ): CommandEntry[] {
-  return rows.map(([name, summary, load]) => ({ name, summary, load, isTraced: traced.has(name) }));
+  return rows.map(([name, summary, load, traced]) => ({
+    ...{ name, summary, load },
+    isTraced: traced !== undefined,
+  }));
 }

@@ -55,12 +55,13 @@ export class EndpointPool implements EndpointsBeside {
     const replyMemory = new ReplyMemory();
     this.#clock = clock;
     this.#logger = logger;
-    this.endpoints = each.map((own) => {
+    this.endpoints = each.map((own, at) => {
       const maxInFlight = shareOf(options.maxInFlight, own, heaviest);
       return new Endpoint(own, {
         ...context,
         ...{
           options,
+          server: servers[at]!,
           maxInFlight,
           secureContext,
           addresses,

@@ -14,7 +14,7 @@ import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { type Admission, type AdmissionEnd, openPace, type Pace } from "./pace/pace.ts";
 import type { ReplyMemory } from "./reply-memory.ts";
 import type { RoutedEndpoint } from "./routing/router.ts";
-import { ServerAccess } from "./server-access.ts";
+import type { ServerAccess } from "./server-access.ts";
 import { type HttpReply, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
@@ -47,12 +47,14 @@ export interface Lease {
 export interface EndpointContext extends EngineContext {
   /** Model options that all endpoints share. */
   options: OpenaiModelOptions;
+  /** How it is reached. */
+  server: ServerAccess;
   /** Requests at once; undefined: found automatically. */
   maxInFlight: number | undefined;
   secureContext: SecureContext | undefined;
   /** Addresses of all endpoints, for messages. */
   addresses: string;
-  /** Keys of all endpoints, which messages must not contain. */
+  /** Keys and passwords of all endpoints, which messages must not contain. */
   secrets: readonly string[];
   /** Listens on the signals of requests, once for all endpoints. */
   watch: AbortWatch;
@@ -109,8 +111,7 @@ export class Endpoint implements RoutedEndpoint {
   #failuresInARow = 0;
 
   constructor(own: EndpointOptions, context: EndpointContext) {
-    const { clock, environment, options, maxInFlight } = context;
-    const server = new ServerAccess(own, environment);
+    const { clock, options, server, maxInFlight, secrets } = context;
     this.#context = context;
     this.#server = server;
     this.#paths = pathsOn(server);
@@ -118,7 +119,6 @@ export class Endpoint implements RoutedEndpoint {
     this.seed = textHash(this.address);
     this.weight = own.weight;
     this.isOpenaiItself = isOpenaiItself(own.baseUrl);
-    const secrets = [...context.secrets, ...server.secrets];
     // Who waits for no endpoint passes on how long it asks to wait.
     const maxWaitMs = options.maxEndpointDownMs || undefined;
     this.#failures = new FailureReader(secrets, clock.now, maxWaitMs);
