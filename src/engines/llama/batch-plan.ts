@@ -94,12 +94,56 @@ export function lonelySequences(shares: readonly BatchShare[]): number[] {
   const lonely: number[] = [];
   let left = shares;
   while (left.length > 0) {
-    const end = left.findIndex(({ sequence }, at) => sequence !== left[0]!.sequence + at);
-    const together = end < 0 ? left : left.slice(0, end);
+    const together = neighbours(left)[0]!;
     const tokens = Math.min(...together.map((share) => share.tokens));
     if (together.length === 1 && tokens === 1) lonely.push(together[0]!.sequence);
     const after = together.map((share) => ({ ...share, tokens: share.tokens - tokens }));
     left = [...after.filter((share) => share.tokens > 0), ...left.slice(together.length)];
   }
   return lonely;
+}
+
+/** A GPU computes so many tokens more in the time that one more go takes. */
+const freeTokensOfGpu = 16;
+
+/**
+ * Idle sequences that compute a token which nobody needs, so that llama.cpp takes the sequences on
+ * both sides of them in one go. Each go reads all weights: with a model of 135 million parameters on
+ * two cores, 8 and 7 sequences took 53 ms in two goes, and 16 took 43 ms in one; on an H200, 15 took
+ * 9.0 ms in two goes, and 16 took 4.4 ms in one. On a CPU, half as many tokens as there are sequences
+ * on both sides pay for themselves. Beside sequences that all have more than one token they save
+ * nothing: the first token of each would be a go of its own.
+ *
+ * @param shares in ascending order of sequence.
+ * @example
+ * const shares = [0, 1, 3, 9].map((sequence) => ({ sequence, tokens: 1 }));
+ * gapsToFill(shares, false); // [2]
+ * gapsToFill(shares, true); // [2, 4, 5, 6, 7, 8]
+ */
+export function gapsToFill(shares: readonly BatchShare[], isOnGpu: boolean): number[] {
+  const filled: number[] = [];
+  let before: { end: number; size: number } | undefined;
+  for (const group of neighbours(shares)) {
+    const start = group[0]!.sequence;
+    const size = group.length;
+    const isShort = group.some(({ tokens }) => tokens === 1);
+    const gap = before && isShort ? start - before.end : Number.POSITIVE_INFINITY;
+    const paid = Math.floor(((before?.size ?? 0) + size) / 2);
+    const isFilled = gap <= Math.max(paid, isOnGpu ? freeTokensOfGpu : 0);
+    for (let left = isFilled ? gap : 0; left > 0; left--) filled.push(start - left);
+    const together = isFilled ? before!.size + gap + size : size;
+    before = isShort ? { end: start + size, size: together } : undefined;
+  }
+  return filled;
+}
+
+/** The shares of neighbouring sequences, together. */
+function neighbours(shares: readonly BatchShare[]): BatchShare[][] {
+  const groups: BatchShare[][] = [];
+  for (const share of shares) {
+    const last = groups.at(-1);
+    if (last?.at(-1)?.sequence === share.sequence - 1) last?.push(share);
+    else groups.push([share]);
+  }
+  return groups;
 }

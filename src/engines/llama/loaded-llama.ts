@@ -1,7 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { ContextShape } from "../weights/context-shape.ts";
-import { lonelySequences } from "./batch-plan.ts";
+import { type BatchShare, gapsToFill, lonelySequences } from "./batch-plan.ts";
 import { EmbeddingPool } from "./embedding-pool.ts";
 import {
   type AdapterFile,
@@ -264,9 +264,12 @@ class Loaded implements LoadedLlama {
 
   async decode(items: readonly BatchItem[]): Promise<(number | undefined)[]> {
     const native = this.#context._ctx;
-    const lonely = this.#lonely(items);
-    native.initBatch(items.reduce((sum, item) => sum + item.tokens.length, lonely.size));
-    const outputs = items.map(({ sequence, start, tokens, wantsOutput }) => {
+    const fillers = this.#fillers(items);
+    const all = [...items, ...fillers].sort((a, b) => a.sequence - b.sequence);
+    const lonely = this.#lonely(all);
+    native.initBatch(all.reduce((sum, item) => sum + item.tokens.length, lonely.size));
+    const outputs = new Map<number, number | undefined>();
+    for (const { sequence, start, tokens, wantsOutput } of all) {
       const wanted = wantsOutput ? [tokens.length - 1] : [];
       const computed = lonely.has(sequence) ? [...tokens, tokens.at(-1)!] : tokens;
       const indexes = native.addToBatch(
@@ -275,13 +278,24 @@ class Loaded implements LoadedLlama {
         Uint32Array.from(computed),
         Uint32Array.from(wanted),
       );
-      return indexes[0];
-    });
+      outputs.set(sequence, indexes[0]);
+    }
     await native.decodeBatch();
+    for (const { sequence, start } of fillers) this.truncate(sequence, start);
     for (const { sequence, start, tokens } of items) {
       if (lonely.has(sequence)) this.truncate(sequence, start + tokens.length);
     }
-    return outputs;
+    return items.map(({ sequence }) => outputs.get(sequence));
+  }
+
+  /** Idle sequences that compute a token behind what they hold, and forget it at once. */
+  #fillers(items: readonly BatchItem[]): BatchItem[] {
+    if (!this.#canForgetTokens) return [];
+    return gapsToFill(sharesOf(items), !this.isOnCpu).flatMap((sequence) => {
+      const start = this.#context._ctx.getSequenceKvCacheMaxPosition(sequence) + 1;
+      if (start >= this.shape.contextTokens) return [];
+      return { sequence, start, tokens: [0], wantsOutput: false };
+    });
   }
 
   /**
@@ -290,8 +304,7 @@ class Loaded implements LoadedLlama {
    */
   #lonely(items: readonly BatchItem[]): ReadonlySet<number> {
     if (!this.#isExact || !this.isOnCpu || !this.#canForgetTokens) return new Set();
-    const shares = items.map(({ sequence, tokens }) => ({ sequence, tokens: tokens.length }));
-    return new Set(lonelySequences(shares));
+    return new Set(lonelySequences(sharesOf(items)));
   }
 
   get #canForgetTokens(): boolean {
@@ -345,6 +358,9 @@ class Loaded implements LoadedLlama {
     await this.#llama.dispose();
   }
 }
+
+const sharesOf = (items: readonly BatchItem[]): BatchShare[] =>
+  items.map(({ sequence, tokens }) => ({ sequence, tokens: tokens.length }));
 
 function logProbabilitiesOf(
   values: TokenValues,

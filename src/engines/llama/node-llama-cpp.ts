@@ -65,6 +65,8 @@ export interface NativeContext {
   ): Promise<[number, undefined, undefined, TokenValues | undefined, number | undefined]>;
   removeTokenCellsFromSequence(sequence: number, start: number, end: number): boolean;
   disposeSequence(sequence: number): void;
+  /** -1 if it holds nothing. */
+  getSequenceKvCacheMaxPosition(sequence: number): number;
   copySequenceStateFromOtherSequence(target: number, source: number): Promise<number>;
 }
 

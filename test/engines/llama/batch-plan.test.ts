@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   type BatchShare,
+  gapsToFill,
   lonelySequences,
   type PendingSequence,
   planPass,
@@ -128,5 +129,79 @@ describe("lonelySequences", () => {
     expect(lonely([0, 1], [1, 1], [2, 40])).toEqual([]);
     expect(lonely([7, 2])).toEqual([]);
     expect(lonely()).toEqual([]);
+  });
+});
+
+describe("gapsToFill", () => {
+  const filled = (shares: [sequence: number, tokens: number][], isOnGpu = false) =>
+    gapsToFill(
+      shares.map(([sequence, tokens]) => ({ sequence, tokens })),
+      isOnGpu,
+    );
+  const each = (...sequences: number[]) =>
+    sequences.map((sequence): [number, number] => [sequence, 1]);
+
+  it("names idle sequences between others", () => {
+    expect(filled(each(0, 2))).toEqual([1]);
+    expect(filled(each(0, 1, 2, 5, 6, 7, 9))).toEqual([3, 4, 8]);
+  });
+
+  it("leaves a gap that costs more tokens than it saves", () => {
+    expect(filled(each(0, 3))).toEqual([]);
+    expect(filled(each(0, 4, 6))).toEqual([5]);
+  });
+
+  it("counts those that are filled already", () => {
+    expect(filled(each(0, 2, 5))).toEqual([1, 3, 4]);
+  });
+
+  it("fills more on a GPU, up to what a go costs there", () => {
+    expect(filled(each(0, 9), true)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(filled(each(0, 18), true)).toEqual([]);
+  });
+
+  it("names none beside prompts, whose first tokens would be computed apart", () => {
+    expect(
+      filled(
+        [
+          [0, 1],
+          [2, 29],
+        ],
+        true,
+      ),
+    ).toEqual([]);
+    expect(
+      filled(
+        [
+          [0, 64],
+          [2, 64],
+        ],
+        true,
+      ),
+    ).toEqual([]);
+    expect(
+      filled(
+        [
+          [0, 64],
+          [2, 1],
+        ],
+        true,
+      ),
+    ).toEqual([]);
+    expect(
+      filled(
+        [
+          [0, 1],
+          [2, 1],
+          [3, 29],
+        ],
+        true,
+      ),
+    ).toEqual([1]);
+  });
+
+  it("names none without a gap", () => {
+    expect(filled(each(4, 5, 6), true)).toEqual([]);
+    expect(filled([], true)).toEqual([]);
   });
 });
