@@ -31,7 +31,10 @@ describe.each(outputs)("a retry of %s", (path) => {
     expect(await runs.letters()).toEqual([]);
     expect(result).toMatchObject({
       exitCode: 0,
-      summary: { status: "SUCCESS", rows: { total: 10, answered: 10, failed: 0 }, errors: {} },
+      summary: {
+        ...{ status: "SUCCESS", rows: { total: 10, answered: 10, failed: 0 }, errors: {} },
+        ...{ request_count: 10, response_count: 10 },
+      },
     });
     expect(await runs.damages()).toEqual([]);
   });
