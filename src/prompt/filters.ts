@@ -8,7 +8,7 @@ import { isObject, kindOf, printValue } from "./value-text.ts";
 /** Filters of the library, which checks itself what values they take. */
 const libraryFilters = [
   ...["safe", "tojson", "first", "last", "sort", "string", "unique", "float", "abs", "items"],
-  ...["upper", "lower", "capitalize", "indent"],
+  ...["upper", "lower", "indent"],
   ...["bool", "default", "selectattr", "rejectattr", "replace", "get", "keys", "values"],
   "dictsort",
 ];

@@ -1,6 +1,7 @@
 import { WrittenNumber } from "../foundation/exact-json.ts";
 import { limits } from "../foundation/limits.ts";
 import { type RuntimeValue, toRuntime } from "./jinja-library.ts";
+import { decimal } from "./value-text.ts";
 
 type Exact = number | bigint;
 
@@ -11,22 +12,28 @@ export function exactNumber({ type, value }: RuntimeValue): Exact | undefined {
 }
 
 /**
- * The result of an operator on two numbers, if a `number` would lose digits: whole numbers keep all
- * digits, however long. Otherwise undefined, and the library calculates.
+ * The result of an operator that the library computes otherwise than Jinja: whether values are
+ * equal, the remainder of numbers of different signs, and whole numbers, which keep all digits,
+ * however long. Otherwise undefined, and the library computes.
  */
 export function calculated(
   operator: string,
   left: RuntimeValue,
   right: RuntimeValue,
 ): RuntimeValue | undefined {
+  if (operator === "==" || operator === "!=") {
+    return toRuntime(areEqual(left, right) === (operator === "=="));
+  }
   if (operator === "in" || operator === "not in") return membership(operator, left, right);
   const [a, b] = [exactNumber(left), exactNumber(right)];
   if (a === undefined || b === undefined) return undefined;
   const compare = comparisons[operator];
   if (compare !== undefined) return toRuntime(compare(a, b));
   const isWhole = left.type === "IntegerValue" && right.type === "IntegerValue";
+  const isTurned = operator === "%" && Number(b) !== 0 && a < 0 !== b < 0;
+  if (isTurned && !isWhole) return toRuntime(decimal(remainder(Number(a), Number(b))));
   const compute = isWhole ? wholeOperations[operator] : undefined;
-  if (compute === undefined || !isLong(compute, a, b)) return undefined;
+  if (compute === undefined || !(isTurned || isLong(compute, a, b))) return undefined;
   const [first, second] = [BigInt(a), BigInt(b)];
   if (operator === "*" && digitsOf(first) + digitsOf(second) > limits.maxTemplateDigits) {
     throw new Error(`a number gets more than ${limits.maxTemplateDigits} digits`);
@@ -40,10 +47,6 @@ function digitsOf(number: bigint): number {
 }
 
 const comparisons: Readonly<Record<string, (a: Exact, b: Exact) => boolean>> = {
-  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the number of its value.
-  "==": (a, b) => a == b,
-  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the number of its value.
-  "!=": (a, b) => a != b,
   "<": (a, b) => a < b,
   ">": (a, b) => a > b,
   "<=": (a, b) => a <= b,
@@ -55,8 +58,14 @@ const wholeOperations: Readonly<Record<string, (a: bigint, b: bigint) => bigint>
   "-": (a, b) => a - b,
   "*": (a, b) => a * b,
   "//": (a, b) => (a - (((a % b) + b) % b)) / b,
-  "%": (a, b) => a % b,
+  "%": (a, b) => ((a % b) + b) % b,
 };
+
+/** The remainder with the sign of the divisor, as in Python. */
+function remainder(a: number, b: number): number {
+  const rest = a % b;
+  return rest === 0 ? 0 : rest + b;
+}
 
 /** Whether a `number` would lose digits of an operand or of the result. */
 function isLong(compute: (a: bigint, b: bigint) => bigint, a: Exact, b: Exact): boolean {
@@ -72,9 +81,42 @@ function membership(
   left: RuntimeValue,
   right: RuntimeValue,
 ): RuntimeValue | undefined {
-  const number = exactNumber(left);
-  if (number === undefined || !Array.isArray(right.value)) return undefined;
-  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the number of its value.
-  const isIn = right.value.some((element: RuntimeValue) => exactNumber(element) == number);
+  if (!Array.isArray(right.value)) return undefined;
+  const isIn = right.value.some((element: RuntimeValue) => areEqual(left, element));
   return toRuntime(isIn === (operator === "in"));
+}
+
+/**
+ * Whether values are equal: lists and objects by content, as in Python; a text and a number if the
+ * text spells it, because fields of CSV are texts.
+ */
+function areEqual(left: RuntimeValue, right: RuntimeValue): boolean {
+  const [a, b] = [numberOf(left), numberOf(right)];
+  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the number of its value.
+  if (a !== undefined && b !== undefined) return a == b;
+  if (spells(left, right) || spells(right, left)) return true;
+  const { value: one } = left;
+  const { value: other } = right;
+  if (one === other || left.type !== right.type) return one === other;
+  if (Array.isArray(one) && Array.isArray(other)) {
+    return one.length === other.length && one.every((each, at) => areEqual(each, other[at]));
+  }
+  if (left.type !== "ObjectValue") return false;
+  const [fields, others] = [one, other] as Map<string, RuntimeValue>[];
+  if (fields!.size !== others!.size) return false;
+  return Array.from(fields!).every(([name, field]) => {
+    const same = others!.get(name);
+    return same !== undefined && areEqual(field, same);
+  });
+}
+
+/** Whether a text is a number of JSON with the value of another. */
+function spells({ value: text }: RuntimeValue, other: RuntimeValue): boolean {
+  if (typeof text !== "string" || !/^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text)) return false;
+  // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the number of its value.
+  return new WrittenNumber(text).exact == exactNumber(other);
+}
+
+function numberOf(value: RuntimeValue): Exact | undefined {
+  return value.type === "BooleanValue" ? Number(value.value) : exactNumber(value);
 }

@@ -441,12 +441,17 @@ function assertReplaced(text: unknown, [old, other]: readonly unknown[]): void {
   assertChars(text.length + countOf(text, old) * (other.length - old.length));
 }
 
+/** Methods that do what filters of their name do: the library's know ASCII letters only. */
+const filterMethods = new Set(["capitalize", "title"]);
+const noArguments: FilterArguments = Object.freeze({ positional: [], named: {} });
+
 /** A method that may make a text or list much longer, with a check of the size before it runs. */
 function bounded(object: RuntimeValue, name: string, method: RuntimeValue): RuntimeValue {
   const { value: text } = object;
   if (typeof text !== "string" || typeof method.value !== "function") return method;
   const call = method.value as (given: readonly RuntimeValue[], scope: Environment) => RuntimeValue;
   const value = (given: readonly RuntimeValue[], scope: Environment) => {
+    if (filterMethods.has(name)) return toRuntime(ownFilters[name]!(text, noArguments));
     const [first, second] = given.map((each) => each.value);
     if (name === "replace") assertReplaced(text, [first, second]);
     if (name === "split") assertElements(splitCount(text, first));

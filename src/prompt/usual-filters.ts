@@ -8,7 +8,7 @@ import {
   textSlice,
 } from "./long-text.ts";
 import { assertChars, assertElements, assertWidth } from "./template-work.ts";
-import { isNumber, isObject, kindOf, printValue } from "./value-text.ts";
+import { decimal, isNumber, isObject, kindOf, printValue } from "./value-text.ts";
 
 /** Arguments of a filter, by position and by keyword. */
 export interface FilterArguments {
@@ -22,6 +22,7 @@ export type Filter = (input: WrittenJson, given: FilterArguments) => WrittenJson
 /** Jinja's filters that the library lacks or restricts, with the same results as in Jinja. */
 export const usualFilters: Readonly<Record<string, Filter>> = Object.freeze({
   batch,
+  capitalize: (input) => capitalized(textOf("capitalize", input)),
   center: (input, given) => centered(textOf("center", input), wholeOf(given, 0, "width", 80)),
   count: length,
   e: escaped,
@@ -110,15 +111,25 @@ function escaped(input: WrittenJson): string {
   return replacedInPieces(text, /[&<>'"]/g, (character) => entities[character]!, /(?!)/);
 }
 
-/** As in the library, for texts of any length. */
+/** As in Jinja: blanks, hyphens and opening brackets separate words. */
 function titled(text: string): string {
-  return replacedInPieces(text, /\b\w/g, (letter) => letter.toUpperCase(), /\w/);
+  const firstLetter = /(?<![^\s({[<-])[^\s({[<-]/gu;
+  const upper = (letter: string) => letter.toUpperCase();
+  return replacedInPieces(text.toLowerCase(), firstLetter, upper, /[^\s({[<-]/);
+}
+
+function capitalized(text: string): string {
+  const [first = ""] = text;
+  return first.toUpperCase() + text.slice(first.length).toLowerCase();
 }
 
 function encoded(input: WrittenJson): string {
   const text = printValue(input);
   assertChars(text.length * 3);
-  return encodeURIComponent(text).replaceAll("%2F", "/");
+  const kept = /[!'()*]/g;
+  return encodeURIComponent(text)
+    .replaceAll("%2F", "/")
+    .replace(kept, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
 /** The text without `<tag>` and `<!-- comment -->`. Searches for each end only once. */
@@ -199,7 +210,9 @@ function groupby(input: WrittenJson, given: FilterArguments): WrittenJson {
   const groups = new Map<string, [WrittenJson, WrittenJson[]]>();
   for (const element of elementsOf("groupby", input)) {
     const value = attributeOf("groupby", element, attribute);
-    const key = `${typeof value} ${printValue(value).toLowerCase()}`;
+    const key = isNumber(value)
+      ? `number ${exactOf(value)}`
+      : `${typeof value} ${printValue(value).toLowerCase()}`;
     if (!groups.has(key)) groups.set(key, [value, []]);
     groups.get(key)![1].push(element);
   }
@@ -237,7 +250,7 @@ function round(input: WrittenJson, given: FilterArguments): WrittenJson {
       : method === "floor"
         ? Math.floor(value * factor) / factor
         : roundedToEven(value, precision);
-  return Number.isInteger(rounded) ? new WrittenNumber(`${rounded}.0`) : rounded;
+  return decimal(rounded);
 }
 
 /** Digits that decide whether a number lies exactly half way between two shorter ones. */

@@ -36,6 +36,11 @@ export function isNumber(value: WrittenJson): value is number | bigint | Written
   return typeof value === "number" || typeof value === "bigint" || value instanceof WrittenNumber;
 }
 
+/** A number that stays a decimal if it is whole, such as `2.0`. */
+export function decimal(value: number): number | WrittenNumber {
+  return /^-?\d+$/.test(String(value)) ? new WrittenNumber(`${value}.0`) : value;
+}
+
 /** True for a text, a number or a boolean. */
 export function isScalar(value: WrittenJson): boolean {
   return value !== null && !Array.isArray(value) && !isObject(value);

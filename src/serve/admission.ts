@@ -243,10 +243,7 @@ export class Admission {
     this.#inFlight++;
     this.#inFlightCost += cost;
     if (isAlone) this.#isTaken = true;
-    let hasLeft = false;
     return () => {
-      if (hasLeft) return;
-      hasLeft = true;
       this.#measure(cost);
       this.#inFlight--;
       if (isAlone) this.#isTaken = false;

@@ -54,6 +54,17 @@ describe("parseSlottedLine accepts", () => {
   });
 });
 
+describe("fixed text between two slots", () => {
+  it("may stand in the copied words as well, also over its own end", () => {
+    const [first, last] = ["b a", "c"].map((source, at) => ({
+      ...{ name: `slot${at}`, source, orElse: "none", maxWords: 3 },
+    }));
+    const line = { line: "{slot0} a a {slot1}", slots: [first!, last!] };
+    const parsed = { ok: true, values: { slot0: "b a", slot1: "c" } };
+    expect(parseSlottedLine(line, "b a a a c")).toEqual(parsed);
+  });
+});
+
 describe("parseSlottedLine says what is wrong", () => {
   it.each([
     ["It is hot.", 'of the form "temperature={temperature}'],

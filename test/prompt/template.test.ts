@@ -27,6 +27,27 @@ function failure(source: string): { code: string; field: string | undefined; mes
   throw new Error(`${source} did not fail`);
 }
 
+describe("equality", () => {
+  it("is that of Python, but for texts that spell a number, as fields of CSV do", () => {
+    const results: Record<string, string> = {
+      "{{ i == 3 }} {{ i == 3.0 }} {{ i == '3' }} {{ '3' == i }} {{ i != '3' }}":
+        "true true true true false",
+      "{{ i == '3.0' }} {{ i == '3x' }} {{ i == '03' }} {{ true == '1' }} {{ '3' == '3.0' }}":
+        "true false false false false",
+      "{{ vacant == [] }} {{ vacant != [] }} {{ vacant == '' }} {{ list == ['p', 'q'] }}":
+        "true false false true",
+      "{{ list == ['p'] }} {{ ['p'] == 'p' }} {{ list == ['q', 'p'] }}": "false false false",
+      "{{ deep.b == {'c': 1.0} }} {{ deep.b == {'d': 1} }} {{ deep.b == {'c': 1, 'd': 1} }}":
+        "true false false",
+      "{{ empty == none }} {{ empty == 0 }} {{ '' == 0 }} {{ true == 1 }} {{ true == 'true' }}":
+        "true false false true false",
+      "{{ '3' in [3] }} {{ [1] in [[1]] }} {{ {'c': 1} in [deep.b] }} {{ [] not in [[1]] }}":
+        "true true true true",
+    };
+    for (const [source, text] of Object.entries(results)) expect(render(source), source).toBe(text);
+  });
+});
+
 describe("a template of fields only", () => {
   const key = fc.constantFrom("a", "b", "length", "items", "constructor", "__proto__");
   const names = fc.array(key, { maxLength: 3 });

@@ -51,6 +51,16 @@ describe("usual filters", () => {
         '[1, "x"] ["c", "b"]',
       "{{ 'abc' | reverse }} {{ order | list }} {{ 'abc' | center(6) }}|":
         'cba ["kind", "count"]  abc  |',
+      "{{ 'ab' | center(5) }}|{{ 'abc' | center(6) }}|": "  ab | abc  |",
+      "{{ 'école o\\'neil (well-known) WORLD' | title }} {{ 'éTÉ' | capitalize }}":
+        "École O'neil (Well-Known) World Été",
+      "{{ 'élan VITAL'.title() }} {{ 'éTÉ'.capitalize() }}": "Élan Vital Été",
+      "{{ 'it\\'s (a) *b*!' | urlencode }}": "it%27s%20%28a%29%20%2Ab%2A%21",
+      "{{ [{'k': 2, 'n': 'a'}, {'k': 2, 'n': 'b'}] | max(attribute='k') | get('n') }}": "a",
+      "{{ [{'k': 2, 'n': 'a'}, {'k': 2, 'n': 'b'}] | min(attribute='k') | get('n') }}": "a",
+      "{{ [{'k': 1}, {'k': '1'}] | groupby('k') | length }}": "2",
+      "{{ [{'k': id}, {'k': price}, {'k': 12.5}] | groupby('k') | length }}": "2",
+      "{{ 'a long word' | truncate(8) }} {{ 'a longer word' | truncate(7) }}": "a long word a...",
     };
     for (const [source, text] of Object.entries(results)) expect(render(source), source).toBe(text);
   });

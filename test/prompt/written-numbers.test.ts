@@ -48,6 +48,8 @@ describe("numbers in prompts", () => {
       "{{ price * 2 }} {{ price + n }} {{ rate < 1 }} {{ rate + 1 }}": "2.0 4.0 true 1.1",
       "{{ id == id }} {{ price == 1 }} {{ id > 9007199254740991 }} {{ id != id + 1 }}":
         "true true true true",
+      "{{ -7 % 3 }} {{ 7 % -3 }} {{ -7 % -3 }} {{ -6 % 3 }} {{ -id % 10 }}": "2 -2 -1 0 7",
+      "{{ -7.0 % 3 }} {{ -7.5 % 2 }} {{ 7.5 % -2 }} {{ -6.0 % 3 }}": "2.0 0.5 -0.5 0.0",
       "{{ id in list }} {{ 1 in list }} {{ id - 1 in list }} {{ id not in list }}":
         "true true false false",
       "{{ 'yes' if zero else 'no' }} {{ 'yes' if price else 'no' }} {{ not zero }}": "no yes true",

@@ -66,6 +66,19 @@ describe("a worker that dies", () => {
     expect(Math.max(...pauses.slice(6))).toBeGreaterThan(1000);
   });
 
+  it("is replaced soon, however many died before the last task was committed", async () => {
+    const run = dispatching(12, { maxTaskRetries: 100 });
+    await settled();
+    const before = run.clock.monotonic();
+    for (let death = 0; death < 11; death++) {
+      await run.worker(death).ready();
+      await run.worker(death).end(death);
+      await run.worker(death).die();
+      await untilStarted(run, death + 2);
+    }
+    expect(run.clock.monotonic() - before).toBeLessThan(1100);
+  });
+
   it("ends the run when its task got nowhere in all its tries", async () => {
     const run = dispatching(1, { maxTaskRetries: 1 });
     await settled();
@@ -83,6 +96,21 @@ describe("a worker that dies", () => {
     const { error } = await run.ended;
     expect(error).toMatchObject({ code: "TASK_FAILED" });
     expect(error?.message).toContain("out of memory");
+  });
+
+  it("ends the run where tries find what is on file again, and nothing more", async () => {
+    const run = dispatching(1, { maxTaskRetries: 2 });
+    await settled();
+    let tries = 0;
+    for (; !run.state.isOver && tries < 20; tries++) {
+      await run.worker(tries).ready();
+      // Every other one dies before it has read the journal.
+      if (tries % 2 === 0) await run.worker(tries).start(0, 5);
+      await run.worker(tries).die();
+      if (!run.state.isOver) await untilStarted(run, tries + 2).catch(() => {});
+    }
+    expect(tries).toBe(1 + 2 + 1);
+    expect((await run.ended).error).toMatchObject({ code: "TASK_FAILED" });
   });
 
   it("may die as often as it likes while its task gets on", async () => {

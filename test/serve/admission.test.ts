@@ -135,6 +135,22 @@ describe("Admission", () => {
     expect(names()).toEqual(["long", "row"]);
   });
 
+  it("lets a row of a batch wait as long as its batch has time, and no longer", async () => {
+    const { run, ask, clock } = model(1);
+    const long = ask("long", { ms: 1000 });
+    const row = ask("row", { priority: "batch", maxWaitMs: 300 }).catch(codeOf);
+    expect(await run(row)).toBe("DEADLINE_EXCEEDED");
+    expect(clock.monotonic()).toBe(300);
+    await run(long);
+  });
+
+  it("leaves no timer behind, which would keep a server from its end", async () => {
+    const { run, ask, clock } = model(1);
+    await run(Promise.all([ask("1"), ask("2")]));
+    await expect(run(new Promise(() => {}))).rejects.toThrow();
+    expect(clock.monotonic()).toBe(200);
+  });
+
   it("stays as fast however many callers came once", async () => {
     const { admission } = model(1);
     const enter = (caller: string) =>

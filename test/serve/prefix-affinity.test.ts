@@ -48,6 +48,16 @@ describe("PrefixAffinity", () => {
     expect(affinity.choose(chat(1, 2), replicas)).toBe(other);
   });
 
+  it("passes a full replica over also where all are nearly full", () => {
+    const affinity = new PrefixAffinity();
+    const replicas = replicasOf(2, 4);
+    const holder = affinity.choose(chat(1, 0), replicas);
+    const [other] = replicas.filter((each) => each !== holder);
+    // With a quarter more than its share, it would hold one more than it computes.
+    [holder.inFlight, other!.inFlight] = [4, 3];
+    expect(affinity.choose(chat(1, 1), replicas)).toBe(other);
+  });
+
   it("asks none that has left", () => {
     const affinity = new PrefixAffinity();
     const replicas = replicasOf(2);

@@ -7,6 +7,7 @@ import {
   noUsage,
 } from "../../src/foundation/inference.ts";
 import { Workers } from "../../src/serve/workers.ts";
+import { settled } from "../run/scripted-engine.ts";
 
 const request = { prompt: "x", parameters: { ...greedyParameters, maxNewTokens: 1, seed: 1 } };
 const { signal } = new AbortController();
@@ -95,6 +96,26 @@ describe("Workers", () => {
     await expect.poll(() => engines[0]?.open.length).toBe(1);
     engines[0]!.answer();
     expect((await waiting).answers[0]!.text).toBe("worker 0");
+  });
+
+  it("close one that is still being loaded when they close, before that is over", async () => {
+    const loaded = Promise.withResolvers<void>();
+    const engine = new HandEngine("late");
+    const workers = new Workers(async () => {
+      await loaded.promise;
+      return { engine, gpus: [] };
+    }, systemClock);
+    const scaled = workers.scale(1).catch((error: Error) => error.message);
+    let isOver = false;
+    const closed = workers.close().then(() => {
+      isOver = true;
+    });
+    await settled();
+    expect(isOver).toBe(false);
+    loaded.resolve();
+    expect(await scaled).toContain("the model was unloaded");
+    await closed;
+    expect(engine.isClosed).toBe(true);
   });
 
   it("stay as many as they were when one cannot be loaded", async () => {

@@ -107,12 +107,12 @@ export function lonelySequences(shares: readonly BatchShare[]): number[] {
 const freeTokensOfGpu = 16;
 
 /**
- * Idle sequences that compute a token which nobody needs, so that llama.cpp takes the sequences on
- * both sides of them in one go. Each go reads all weights: with a model of 135 million parameters on
- * two cores, 8 and 7 sequences took 53 ms in two goes, and 16 took 43 ms in one; on an H200, 15 took
- * 9.0 ms in two goes, and 16 took 4.4 ms in one. On a CPU, half as many tokens as there are sequences
- * on both sides pay for themselves. Beside sequences that all have more than one token they save
- * nothing: the first token of each would be a go of its own.
+ * Idle sequences that compute a token which nobody needs, so that llama.cpp takes the sequences
+ * on both sides of them in one go. Each go reads all weights: with a model of 135 million
+ * parameters on two cores, 8 and 7 sequences took 53 ms in two goes, and 16 took 43 ms in one; on
+ * an H200, 15 took 9.0 ms in two goes, and 16 took 4.4 ms in one. On a CPU, half as many tokens as
+ * there are sequences on both sides pay for themselves. Beside sequences that all have more than
+ * one token they save nothing: the first token of each would be a go of its own.
  *
  * @param shares in ascending order of sequence.
  * @example

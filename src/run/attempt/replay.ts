@@ -99,7 +99,7 @@ async function earlierAttempts(context: RunContext, task: Task, ownId: string): 
     const [attempt, file] = path.slice(prefix.length).split("/");
     if (file === "journal.jsonl" && attempt !== ownId) attempts.push(attempt!);
   }
-  return attempts.sort();
+  return attempts;
 }
 
 // The later of two attempts at a task finds the other's journal, because each creates its own

@@ -35,7 +35,7 @@ export async function journaledAttempts(
     const [task, attempt, file] = path.slice(all.length).split("/");
     if (file !== "journal.jsonl") continue;
     const known = attempts.get(Number(task)) ?? [];
-    attempts.set(Number(task), [...known, attempt!].sort());
+    attempts.set(Number(task), [...known, attempt!]);
   }
   return attempts;
 }

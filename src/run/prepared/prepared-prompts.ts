@@ -254,7 +254,8 @@ function preparedPath({ slices, only }: Task, job: JobSpec, tokenizer: string | 
   const { dataset, prompt, prompts, schema, truncateFeatures, sequenceLen, model } = job;
   const entries = dataset?.map(({ path: _, data_files: __, ...entry }) => entry);
   const digest = digestOf({
-    format: 3,
+    // A new number whenever the same templates give other prompts.
+    format: 4,
     rows: slices.map((slice) => rowsKey(slice, job)),
     only: only ?? null,
     prompts: JSON.parse(

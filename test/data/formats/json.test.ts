@@ -135,7 +135,7 @@ describe("json rows", () => {
           expect(rows.every((row) => lines[row.line - 1]?.includes("{"))).toBe(true);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 });

@@ -40,6 +40,18 @@ describe("Upload", () => {
     expect(log).toEqual(["put 3"]);
   });
 
+  it("keeps what was written, though its bytes are used again", async () => {
+    const put: string[] = [];
+    const { asked } = steps();
+    const upload = new Upload({ ...asked, put: async (data) => void put.push(String(data)) });
+    const bytes = Buffer.from("first ");
+    await upload.write(bytes);
+    bytes.write("second");
+    await upload.write(bytes);
+    await upload.close();
+    expect(put).toEqual(["first second"]);
+  });
+
   it("puts a large one by parts, some at once, and completes them in order", async () => {
     const { log, asked, most } = steps();
     const upload = new Upload(asked);

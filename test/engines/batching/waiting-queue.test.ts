@@ -49,3 +49,39 @@ it("goes on behind the last one that is left", () => {
   queue.add(next!);
   expect(queue.front(Infinity)).toEqual([first, next]);
 });
+
+it("touches as many members of a long queue as of a short one, whoever joins and leaves", () => {
+  expect(touchesOf(1000)).toEqual(touchesOf(10));
+});
+
+/** How often fields of members are read or set while members join, are seen and leave. */
+function touchesOf(length: number): number[] {
+  let touches = 0;
+  const counting: ProxyHandler<Item> = {
+    get(...field) {
+      touches++;
+      return Reflect.get(...field);
+    },
+    set(...field) {
+      touches++;
+      return Reflect.set(...field);
+    },
+  };
+  const member = (name: number) => new Proxy<Item>({ name, isQueued: false }, counting);
+  const queue = new WaitingQueue<Item>();
+  const members = Array.from({ length }, (_, at) => member(at));
+  for (const each of members) queue.add(each);
+  const acts = [
+    () => queue.add(member(length)),
+    () => queue.addFirst(member(length + 1)),
+    () => queue.front(3),
+    () => queue.remove(members[0]!),
+    () => queue.remove(members[length / 2]!),
+    () => queue.remove(members[length - 1]!),
+  ];
+  return acts.map((act) => {
+    touches = 0;
+    act();
+    return touches;
+  });
+}

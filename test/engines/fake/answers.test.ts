@@ -59,6 +59,7 @@ describe("FakeAnswers", () => {
     const text = textOf(answers, chatRequest(1, { stop: ["never said", third] }));
     expect(whole.startsWith(text)).toBe(true);
     expect(text).not.toContain(third);
+    expect(textOf(answers, chatRequest(1, { stop: [whole.slice(0, 2)] }))).toBe("");
   });
 
   it("are as many as asked for, the first as if it were the only one", () => {

@@ -73,6 +73,33 @@ describe("EndpointBreaker", () => {
     expect(told).toEqual(["probe"]);
   });
 
+  it("is not hurried by a straggler that asks for less, or for nothing", async () => {
+    const { breaker, clock, told } = setUp();
+    breaker.fail({ message: "429", retryAfterMs: 5000 }, false);
+    await clock.advance(1000);
+    breaker.fail({ message: "429", retryAfterMs: 8000 }, false);
+    breaker.fail({ message: "429", retryAfterMs: 100 }, false);
+    breaker.fail(refused, false);
+    await clock.advance(7999);
+    expect(told).toEqual([]);
+    await clock.advance(1);
+    expect(told).toEqual(["probe"]);
+  });
+
+  it("waits as at first, once the endpoint that was given up answers again", async () => {
+    const { breaker, clock, told } = setUp(1200);
+    breaker.fail(refused, false);
+    await clock.advance(500);
+    breaker.fail(refused, true);
+    await clock.advance(700);
+    expect(breaker.fail(refused, true)?.code).toBe("ENDPOINT_DOWN");
+    breaker.reached(false);
+    told.length = 0;
+    expect(breaker.fail(refused, false)).toBeUndefined();
+    await clock.advance(500);
+    expect(told).toEqual(["probe"]);
+  });
+
   it("gives up after maxEndpointDownMs without a success, after a last probe", async () => {
     const { breaker, clock, told } = setUp(1200);
     breaker.fail(refused, false);

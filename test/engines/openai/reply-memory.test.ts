@@ -49,6 +49,18 @@ describe("ReplyMemory", () => {
     expect(waiting(c)).toEqual([false]);
   });
 
+  it("lets all come again as soon as they fit, and none that has ended", () => {
+    const replies = [reply(), reply(), reply(), reply()];
+    const [memory, [a, b, c, d]] = [new ReplyMemory(100), replies];
+    for (const each of replies) memory.take(each, 40);
+    memory.take(b!, 1);
+    expect(waiting(...replies)).toEqual([false, true, true, true]);
+    memory.release(b!);
+    expect(waiting(b!)).toEqual([true]);
+    memory.release(a!);
+    expect(waiting(b!, c!, d!)).toEqual([true, false, false]);
+  });
+
   it("does not count what is released twice, or was never counted", () => {
     const [memory, a, b] = [new ReplyMemory(100), reply(), reply()];
     memory.take(a, 90);

@@ -46,6 +46,17 @@ describe("engine openai, streaming", () => {
     expect(deltas).toHaveLength(1);
   });
 
+  it("is not asked again either when its endpoint is taken for ill because of that", async () => {
+    const behave = () => ({ kind: "reset", when: "in-reply" }) as const;
+    const engine = openOver([await serve({ behave }), await serve({ behave })]);
+    for (let index = 0; index < 12; index++) {
+      const deltas: AnswerDelta[] = [];
+      const answer = engine.infer(chatRequest(index), never, (delta) => void deltas.push(delta));
+      expect((await rejectionOf(answer))?.code).toBe("CONNECTION_LOST");
+      expect(deltas).toHaveLength(1);
+    }
+  });
+
   it("is asked elsewhere where nothing was told", async () => {
     const deaf = await serve({ behave: () => ({ kind: "reset", when: "before-reply" }) });
     const texts: string[] = [];
@@ -53,6 +64,17 @@ describe("engine openai, streaming", () => {
     const tell = ({ text }: AnswerDelta) => void texts.push(text);
     const [answer] = (await engine.infer(request, never, tell)).answers;
     expect(texts.join("")).toBe(answer!.text);
+  });
+
+  it("is asked once of each server where all of them lose it", async () => {
+    let asked = 0;
+    const behave = () => {
+      asked++;
+      return { kind: "reset", when: "before-reply" } as const;
+    };
+    const engine = openOver([await serve({ behave }), await serve({ behave })]);
+    const lost = await rejectionOf(engine.infer(request, never, () => {}));
+    expect([lost?.code, asked]).toEqual(["CONNECTION_LOST", 2]);
   });
 
   it("takes a whole reply from a server that does not stream", async () => {

@@ -123,6 +123,7 @@ describe("advise", () => {
   });
 
   it("warns of tasks above 30 minutes", () => {
+    expect(advise(factsOf({ plannedRowsPerShard: 1800 })).warnings).toEqual([]);
     expect(advise(factsOf()).warnings).toEqual([]);
     const planned = advise(factsOf({ plannedRowsPerShard: 2000 })).warnings;
     expect(planned).toEqual([expect.stringContaining("a task takes 33 minutes")]);

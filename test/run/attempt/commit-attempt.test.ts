@@ -1,14 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { attemptPaths } from "../../../src/run/directory/layout.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
+import { attemptPaths, repeatedTaskPath } from "../../../src/run/directory/layout.ts";
 import type { RunContext } from "../../../src/run/run-context.ts";
 import {
   changedStorage,
+  inputPath,
   type PlannedRun,
   plannedRun,
   rowsOf,
   withContext,
 } from "../run-fixture.ts";
-import { answer, fail, openAttempt } from "./open-attempt.ts";
+import { answer, fail, openAttempt, request } from "./open-attempt.ts";
 
 /** The run over a storage that is told whether journals are needed when they are closed. */
 function watched(run: PlannedRun): { context: RunContext; needed: (boolean | undefined)[] } {
@@ -36,6 +38,21 @@ describe("the journal of a committed attempt", () => {
     answer(attempt, 0);
     await attempt.commit();
     expect(needed).toEqual([false]);
+  });
+
+  it("is needed where nothing tells whether others worked on the task", async () => {
+    const run = await plannedRun(rowsOf(1));
+    const { context, needed } = watched(run);
+    const storage = changedStorage(context.storage, (inner) => ({
+      stat: (path) =>
+        path === repeatedTaskPath(0, run.plan)
+          ? Promise.reject(new SluiceError("STORE_FAILED"))
+          : inner.stat(path),
+    }));
+    const attempt = await openAttempt(run, 0, withContext(run, { storage }));
+    answer(attempt, 0);
+    await attempt.commit();
+    expect(needed).toEqual([true]);
   });
 
   it("costs the task nothing where it cannot be closed", async () => {
@@ -82,14 +99,21 @@ describe("the journal of a committed attempt", () => {
 
 describe("the files of an attempt whose task another one committed", () => {
   it("are removed, all but the journal", async () => {
-    const run = await plannedRun(rowsOf(2));
+    const run = await plannedRun(rowsOf(3), {
+      input: { path: inputPath, id: "id" },
+      output: { path: "/run/out", format: "parquet" },
+    });
     const [first, other] = [await openAttempt(run), await openAttempt(run)];
     for (const attempt of [first, other]) {
-      answer(attempt, 0);
+      attempt.settleAnswered(0, [{ ...request, finishReason: "length" }], '"cut"');
       fail(attempt, 1);
+      attempt.settleFiltered(2, []);
     }
     const { commit } = await first.commit();
-    expect(commit.rowHashes).toBeDefined();
+    const { part, published, columns, lineCounts, deadLetters, rowHashes, ids, cutRows } = commit;
+    const files = [part, published, columns, lineCounts, deadLetters, rowHashes, ids, cutRows];
+    expect(files).not.toContain(undefined);
+    expect(files).not.toContain(null);
     expect((await other.commit()).outcome).toBe("already-committed");
     const { journal } = attemptPaths(0, run.plan, other.id);
     expect(await run.paths(journal.slice(0, -"journal.jsonl".length))).toEqual([journal]);

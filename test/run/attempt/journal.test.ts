@@ -224,6 +224,19 @@ describe("JournalWriter", () => {
     expect((await entries(storage)).map(({ line }) => line.index)).toEqual([0, 1]);
   });
 
+  it("writes soon what is put while its file is forced to disk, if nothing follows", async () => {
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    const { journal, clock, storage } = await opened(() => ({ sync: () => gate }));
+    put(journal, 0, "yes");
+    await clock.run(sleep(clock, journalSyncIntervalMs * 2));
+    put(journal, 1, "yes");
+    open();
+    await settled();
+    await clock.run(sleep(clock, maxJournalBufferMs));
+    await settled();
+    expect((await entries(storage)).map(({ line }) => line.index)).toEqual([0, 1]);
+  });
+
   it("leaves no timer behind when it closes", async () => {
     const { journal, clock } = await opened();
     put(journal, 0, "yes");

@@ -10,7 +10,16 @@ import { PartWriter } from "../../../src/run/attempt/part-writer.ts";
 import { attemptPaths } from "../../../src/run/directory/layout.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
-import { errorOf, inputPath, type PlannedRun, plannedRun, rowsOf } from "../run-fixture.ts";
+import {
+  changedStorage,
+  errorOf,
+  inputPath,
+  type PlannedRun,
+  plannedRun,
+  rowsOf,
+  withContext,
+} from "../run-fixture.ts";
+import { settled } from "../scripted-engine.ts";
 import { answer, deaf, fail, openAttempt, request } from "./open-attempt.ts";
 
 async function resultsOf(run: PlannedRun, { part }: Commit): Promise<string[]> {
@@ -65,6 +74,46 @@ describe("PartWriter", () => {
       const bytes = await run.storage.read(file.path);
       expect(file).toEqual({ path: file.path, sha256: sha256Hex(bytes), bytes: bytes.length });
     }
+  });
+
+  it("holds answers of any length that came before those of earlier rows", async () => {
+    const run = await plannedRun(rowsOf(3));
+    const attempt = await openAttempt(run);
+    const texts = [3, 1_500_000, 900_000].map((length, row) => `${row}`.repeat(length));
+    for (const row of [2, 1, 0]) {
+      attempt.settleAnswered(row, [request], JSON.stringify(texts[row]));
+    }
+    const { commit } = await attempt.commit();
+    const results = await run.lines(commit.part.path);
+    expect(results.map((result) => result.answer === texts[result.id as number])).toEqual([
+      true,
+      true,
+      true,
+    ]);
+  });
+
+  it("lets no more lines wait for a slow disk than fit into little memory", async () => {
+    const run = await plannedRun(rowsOf(60));
+    const lengths: number[] = [];
+    const storage = changedStorage(run.storage, (inner) => ({
+      async writer(path) {
+        const writer = await inner.writer(path);
+        return {
+          ...writer,
+          write: async (data) => {
+            lengths.push(data.length);
+            await settled();
+            await writer.write(data);
+          },
+        };
+      },
+    }));
+    const attempt = await openAttempt(run, 0, withContext(run, { storage }));
+    const answer = JSON.stringify("x".repeat(limits.youngTextChars / 8));
+    for (let row = 59; row >= 0; row--) attempt.settleAnswered(row, [request], answer);
+    await attempt.commit();
+    expect(lengths.length).toBeGreaterThan(2);
+    expect(Math.max(...lengths)).toBeLessThan(2 * limits.youngTextChars);
   });
 
   it("names no dead letters where no row failed, and an empty part where all did", async () => {

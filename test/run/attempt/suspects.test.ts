@@ -114,6 +114,18 @@ describe("rows of a worker that its coordinator ended", () => {
     expect(condemned({ spared: "d" })).toEqual([[], [blamed]]);
   });
 
+  it("are blamed for each time alone, also when they came back from a group since", () => {
+    const search = searched({}, [
+      ["a", asked(11, 1)],
+      ["b", asked(11, 1)],
+      ["c", asked(11, 2)],
+      ["c", { index: 11, outcome: "returned" }],
+      ["d", asked(11, 1)],
+    ]);
+    const kills = limits.maxRowKills;
+    expect([...search.condemned(outcomesOf())]).toMatchObject([{ index: 11, kills }]);
+  });
+
   it("are suspected no more where they were asked in a group", () => {
     const search = searched({ spared: "a" }, [
       ["a", asked(11, 2)],

@@ -1,8 +1,13 @@
 import { describe, expect, it, vi } from "vitest";
+import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import { sleep } from "../../../src/foundation/clock.ts";
-import { BudgetWatch } from "../../../src/run/bill/budget.ts";
+import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import { BudgetWatch, earlierCost } from "../../../src/run/bill/budget.ts";
 import type { Budget } from "../../../src/run/bill/costs.ts";
+import { manifestPath, planPath } from "../../../src/run/directory/layout.ts";
+import { recordBytes } from "../../../src/run/directory/records.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
+import { endGeneration } from "../../../src/run/seal/seals.ts";
 import type { RunEvent } from "../../../src/run/status/events.ts";
 import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
@@ -108,6 +113,22 @@ const budgeted = (budget: Budget, more: Partial<JobInput> = {}) => ({
   model: { engine: "fake" as const },
   budget,
   ...more,
+});
+
+describe("earlierCost", () => {
+  it("of a retry is the bill before it, with answers that no row kept", async () => {
+    const storage = memoryStorage();
+    const before = { usage: usageOf(10, 4), bill: { ...usageOf(15, 6), usd: null } };
+    const bytes = recordBytes(before);
+    await storage.replace(manifestPath, bytes);
+    await storage.replace(planPath, recordBytes({ runId: "R1" }));
+    await endGeneration(storage, {
+      ...{ runId: "R1", generation: 1, end: "sealed", base: null, by: "a" },
+      manifest: { path: manifestPath, sha256: sha256Hex(bytes), bytes: bytes.length },
+    });
+    const { usage } = await earlierCost(storage, { runId: "R1", generation: 2 });
+    expect(usage).toMatchObject(usageOf(15, 6));
+  });
 });
 
 describe("a run with a budget", () => {

@@ -2,12 +2,18 @@ import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Storage } from "../../../src/data/storage/storage.ts";
 import type { IndexRange } from "../../../src/foundation/index-set.ts";
+import { limits } from "../../../src/foundation/limits.ts";
 import { seededRandom } from "../../../src/foundation/random.ts";
 import { shareOf } from "../../../src/foundation/shares.ts";
 import { Claims, removeClaims } from "../../../src/run/claims/claims.ts";
 import { TaskSource } from "../../../src/run/claims/task-source.ts";
 import type { Processes } from "../../../src/run/coordinate/processes.ts";
-import { claimsPrefix, commitPath, commitPrefix } from "../../../src/run/directory/layout.ts";
+import {
+  claimsPrefix,
+  commitPath,
+  commitPrefix,
+  sealPath,
+} from "../../../src/run/directory/layout.ts";
 import { recordBytes } from "../../../src/run/directory/records.ts";
 import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { changedStorage } from "../run-fixture.ts";
@@ -286,6 +292,80 @@ describe("the tasks of a joining worker", () => {
     );
     const [, ...taken] = await ranges;
     expect(taken.flat()).not.toContain(0);
+  });
+
+  it("are less than half of what is left, so that both ends may be claimed at once", async () => {
+    const { storage, worker, run, pass } = joined(400);
+    delayRequests(storage, () => pass(1000));
+    const taken = await run(
+      Promise.all(
+        [worker("a", { first: 0, last: 399 }), worker("b")].map(async ({ take }) => {
+          const first = await take();
+          await pass(1);
+          return [...first, ...(await take())];
+        }),
+      ),
+    );
+    expect(Math.max(...taken.map(({ length }) => length))).toBeGreaterThan(100);
+    expect(new Set(taken.flat()).size).toBe(taken.flat().length);
+  });
+
+  it("are none once the run is sealed, whatever others seem to do", async () => {
+    const { storage, worker, run, pass } = joined(1);
+    const [first, second] = [worker("a"), worker("b")];
+    const taken = run(
+      (async () => {
+        await first.claims.begin();
+        expect(await first.take()).toEqual([0]);
+        const waiting = second.take();
+        await pass(60_000);
+        await storage.createIfAbsent(sealPath(of), recordBytes({}));
+        const rest = await waiting;
+        await first.claims.end();
+        return rest;
+      })(),
+    );
+    expect(await taken).toEqual([]);
+  });
+
+  it("belong to the newest claim of them, in whatever order claims are read", async () => {
+    const { storage, worker, run, pass } = joined(4);
+    const [first, next, reader] = [worker("a"), worker("b"), worker("c")];
+    await run(first.claims.claim({ first: 0, last: 3 }));
+    await run(next.claims.read());
+    await run(next.claims.claim({ first: 0, last: 1 }));
+    const { read } = storage;
+    storage.read = async (path) => {
+      const bytes = await read.call(storage, path);
+      if (Buffer.from(bytes).includes('"number":1')) await pass(1000);
+      return bytes;
+    };
+    await run(reader.claims.read());
+    expect([...reader.claims.standing()]).toMatchObject([{ owner: "b", first: 0, last: 1 }]);
+  });
+});
+
+describe("the heartbeat of a joining worker", () => {
+  it("ends with its last word, also when one is being written then", async () => {
+    const { storage, worker, run, pass } = joined(1);
+    const { claims } = worker("a");
+    const ends: boolean[] = [];
+    const delaysMs = [0, 5000];
+    const { replace } = storage;
+    storage.replace = async (path, bytes) => {
+      await pass(delaysMs.shift() ?? 0);
+      ends.push(JSON.parse(Buffer.from(bytes).toString()).hasEnded);
+      await replace.call(storage, path, bytes);
+    };
+    await run(
+      (async () => {
+        await claims.begin();
+        await pass(limits.heartbeatIntervalMs + 1);
+        await claims.end();
+        await pass(10 * limits.heartbeatIntervalMs);
+      })(),
+    );
+    expect(ends).toEqual([false, false, true]);
   });
 });
 

@@ -5,6 +5,7 @@ import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import {
+  type CancelRequest,
   Coordinator,
   countCancels,
   leadingCoordinator,
@@ -160,6 +161,46 @@ describe("a coordinator at work", () => {
     expect(ends).toEqual(["RUN_CANCELED"]);
   });
 
+  it("hears that it is to stop sooner than at first, not that it may take longer", async () => {
+    const { signal } = await lead("a", 1);
+    await requestCancel(storage, "someone", 60_000);
+    await pass(limits.heartbeatIntervalMs * 2);
+    await requestCancel(storage, "patient", 90_000);
+    await pass(limits.heartbeatIntervalMs * 2);
+    const { hurry } = signal.reason as CancelRequest;
+    expect(hurry.aborted).toBe(false);
+    await requestCancel(storage, "hasty", 1000);
+    await pass(limits.heartbeatIntervalMs * 2);
+    expect(hurry.aborted).toBe(true);
+    expect(signal.reason).toMatchObject({ graceMs: 60_000, hurryMs: 1000 });
+  });
+
+  it("removes nothing once another one leads", async () => {
+    const first = await lead("a", 1);
+    await storage.replace("old", Buffer.from("x"));
+    living.delete("a/1");
+    await lead("a", 2);
+    expect((await errorOf(first.remove(["old"]))).code).toBe("COORDINATOR_LOST");
+    expect(await storage.stat("old")).toBeDefined();
+  });
+
+  it("has the last word when it ends, also while a heartbeat is being written", async () => {
+    const ends: boolean[] = [];
+    const delaysMs = [0, 5000];
+    const slow = changedStorage(storage, (inner) => ({
+      async replace(path, data) {
+        await sleep(clock, delaysMs.shift() ?? 0);
+        ends.push(JSON.parse(Buffer.from(data).toString()).ended);
+        await inner.replace(path, data);
+      },
+    }));
+    const coordinator = await lead("a", 1, { over: slow });
+    await pass(limits.heartbeatIntervalMs + 1);
+    await clock.run(coordinator.end());
+    await pass(10 * limits.heartbeatIntervalMs);
+    expect(ends).toEqual([false, false, true]);
+  });
+
   it("keeps leading after a cancel, until it has stopped", async () => {
     const coordinator = await lead("a", 1);
     await requestCancel(storage, "someone");
@@ -221,6 +262,25 @@ describe("cancels", () => {
     await pass(limits.heartbeatIntervalMs * 3);
     expect(heard).toBe(1);
     end();
+  });
+
+  it("are heard no more once the watch ended, also while it looks", async () => {
+    let heard = 0;
+    const list = Promise.withResolvers<void>();
+    let looks = 0;
+    const slow = changedStorage(storage, (inner) => ({
+      async *list(prefix) {
+        if (++looks > 1) await list.promise;
+        yield* inner.list(prefix);
+      },
+    }));
+    const end = await watchCancel(slow, clock, () => heard++);
+    await requestCancel(storage, "late");
+    await pass(limits.heartbeatIntervalMs + 1);
+    end();
+    list.resolve();
+    await settled();
+    expect([looks, heard]).toEqual([2, 0]);
   });
 
   it("are heard no more once the watch ended", async () => {

@@ -64,6 +64,22 @@ describe("createOnce", () => {
     expect(calls).toBe(3);
   });
 
+  it("tries again where the record could not be read back", async () => {
+    let reads = 0;
+    const storage = changedStorage(memoryStorage(), (inner) => ({
+      async createIfAbsent(to, data) {
+        await inner.createIfAbsent(to, data);
+        return "unclear";
+      },
+      async read(from) {
+        if (++reads === 1) throw new SluiceError("STORE_FAILED", "the connection broke");
+        return inner.read(from);
+      },
+    }));
+    expect(await createOnce(storage, path, { id: "a" }, idOf)).toMatchObject({ won: true });
+    expect(reads).toBe(2);
+  });
+
   it("gives up with the storage's error where it stays unclear", async () => {
     const storage = changedStorage(memoryStorage(), () => ({
       createIfAbsent: () => Promise.reject(new SluiceError("STORE_FAILED", "no route")),

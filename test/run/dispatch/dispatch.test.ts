@@ -136,6 +136,18 @@ describe("the budget of failed rows", () => {
     expect(run.worker(1).heard.at(-1)).toMatchObject({ type: "worker-stop" });
   });
 
+  it("counts a row once that fails again after a failure of its task", async () => {
+    const run = dispatching(2, { maxFailedRows: 3 });
+    await settled();
+    await run.worker(0).ready();
+    await run.worker(0).progress(0, { failed: 3 });
+    const error = new SluiceError("STORE_FAILED").toJSON();
+    await run.worker(0).end(0, { outcome: "failed", failed: 3, error });
+    await run.worker(0).end(0, { failed: 3 });
+    expect(run.worker(0).tasks()).toEqual([0, 0, 1]);
+    expect(run.worker(0).heard.at(-1)).toMatchObject({ type: "task-run" });
+  });
+
   it("may be exceeded before anything starts", async () => {
     const { ended, workers } = dispatching(1, { maxFailedRows: 0, failedBefore: 1 });
     expect((await ended).error?.code).toBe("TOO_MANY_FAILED_ROWS");

@@ -9,6 +9,14 @@ const job: Partial<JobInput> = {
   model: { engine: "pipeline", stages: [] },
   prompt: undefined,
 };
+/** Three rows have a common request. */
+const together = {
+  model: {
+    engine: "pipeline",
+    stages: [{ kind: "mapBatches", module: "/m.mjs", rows: "any", batchRows: 3 }],
+  } as unknown as JobInput["model"],
+  prompt: undefined,
+};
 const lines = Array.from({ length: 9 }, (_, id) => JSON.stringify({ id }));
 
 /** Each row becomes as many rows as its index leaves by three. */
@@ -26,6 +34,13 @@ describe("rows that become rows", () => {
     const [commit] = await run.lines("_sluice/commits/0.20260101t000000z.json");
     const rows = { total: 9, answered: 6, filtered: 3, failed: 0, results: 9 };
     expect(commit).toMatchObject({ rows, requests: { planned: 9, answered: 9 } });
+    const { path } = commit!.lineCounts as { path: string };
+    expect(JSON.parse(await run.text(path))).toEqual([
+      ...[0, 3, 6].flatMap((row) => [
+        [row, 0],
+        [row + 2, 2],
+      ]),
+    ]);
   });
 
   it("have their tokens counted where a stage fails behind one that was paid for", async () => {
@@ -43,14 +58,15 @@ describe("rows that become rows", () => {
     expect(commit!.usage).toMatchObject({ promptTokens: 21, completionTokens: 8 });
   });
 
+  it("wait until their common request is sent, and no longer", async () => {
+    const engine = scriptedEngine(1);
+    const { add, executor } = await execution(lines, engine, { job: together });
+    await add(0);
+    expect(engine.held).toHaveLength(1);
+    expect(executor.waitingOf()).toBe(6);
+  });
+
   it("have a common request that may fail for some of them, told without secrets", async () => {
-    const together = {
-      model: {
-        engine: "pipeline",
-        stages: [{ kind: "mapBatches", module: "/m.mjs", rows: "any", batchRows: 3 }],
-      } as unknown as JobInput["model"],
-      prompt: undefined,
-    };
     const failures = new Map([[1, new Error("row of s3cret")]]);
     const engine = scriptedEngine(4, () => ({ ...responseOf(""), rows: [{ of: 2 }], failures }));
     const { add, end, letters, results } = await execution(lines.slice(0, 3), engine, {

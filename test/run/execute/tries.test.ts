@@ -156,6 +156,20 @@ describe("askUntilAccepted", () => {
     expect(passes.ended).toBe(answered);
   });
 
+  it("ends with the reason of its signal, whatever the request fails with then", async () => {
+    const stop = new AbortController();
+    const refused = new SluiceError("REQUEST_REFUSED");
+    const ask = async () => {
+      stop.abort(new Error("the caller left"));
+      throw refused;
+    };
+    const options = {
+      ...{ promptSet: takesAll, maxTries: 3, clock: virtualClock(), signal: stop.signal },
+      random: { next: () => 0.5 },
+    };
+    await expect(askUntilAccepted(ask, request, options)).rejects.toThrow("the caller left");
+  });
+
   it("counts what every try has cost, a failed one too, and nothing that is reused", async () => {
     const failed = new SluiceError("ANSWER_EMPTY");
     failed.paid = { ...noUsage, promptTokens: 3 };

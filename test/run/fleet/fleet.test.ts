@@ -1,6 +1,7 @@
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { commandLines } from "../../../src/run/fleet/commands.ts";
 import { addToFleet, createFleet, fleetsAt, openFleet } from "../../../src/run/fleet/fleet.ts";
 import { fleetSchema } from "../../../src/run/fleet/fleet-schema.ts";
 import type { JobSpec } from "../../../src/run/job/schema.ts";
@@ -66,6 +67,22 @@ describe("a fleet", () => {
     });
   });
 
+  it("is left alone by a call for its name, or for a place in use, that fails", async () => {
+    const folder = scratchFolder();
+    const { create, root, dependencies } = fleetsIn(folder);
+    const { record } = await create({ name: "f", count: 1, command: "ls" });
+    await expect(create({ name: "f", count: 1 })).rejects.toMatchObject({
+      code: expect.any(String),
+    });
+    expect((await openFleet(root, { name: "f" }, dependencies)).record).toEqual(record);
+    const note = join(root, "other/note.txt");
+    mkdirSync(dirname(note), { recursive: true });
+    writeFileSync(note, "of somebody else");
+    const occupied = create({ name: "other", count: 1, command: "ls" });
+    await expect(occupied).rejects.toMatchObject({ code: "OUTPUT_OCCUPIED" });
+    expect(readFileSync(note, "utf8")).toBe("of somebody else");
+  });
+
   it("has no batch that could not be planned", async () => {
     const { create, request, root, dependencies } = fleetsIn(scratchFolder());
     const fleet = await create({ name: "f", count: 2, command: "ls" });
@@ -103,5 +120,23 @@ describe("a fleet", () => {
       { count: 5, min: 0, max: 4 },
       { count: 8, min: 0, max: 7 },
     ]);
+  });
+});
+
+describe("a line of commands that cannot be used", () => {
+  it.each<[line: string, field?: string]>([
+    ["{"],
+    ["[]"],
+    ['{"cmd": ["ls"]}', "cmd"],
+    ['{"cmds": "ls"}', "cmds"],
+    ['{"cmds": []}', "cmds"],
+    ['{"cmds": ["ls"], "args": ["a\\u0000"]}', "args"],
+    ['{"cmds": ["ls"], "env": {"A": 1}}', "env"],
+    ['{"cmds": ["ls"], "env": {"API_KEY": "sk-0123456789abcdef0123"}}', "env.API_KEY"],
+    ['{"cmds": ["ls"], "idx": -1}', "idx"],
+  ])("is refused with its place: %s", (line, field) => {
+    const read = () => [...commandLines(`\n${line}`, "commands.jsonl")];
+    const place = { file: "commands.jsonl", line: 2, ...(field && { field }) };
+    expect(read).toThrow(expect.objectContaining({ code: "COMMAND_INVALID", place }));
   });
 });

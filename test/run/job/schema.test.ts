@@ -25,6 +25,17 @@ describe("jobSchema", () => {
     expect(jobSchema.parse(JSON.parse(JSON.stringify(job)))).toEqual(job);
   });
 
+  it("takes adapters of a model by their path alone, at full strength", () => {
+    const lora = ["a.gguf", { path: "b.gguf", scale: 0.5 }];
+    const { model } = jobSchema.parse({ ...least, model: { engine: "llama", name: "m", lora } });
+    expect(model).toMatchObject({
+      lora: [
+        { path: "a.gguf", scale: 1 },
+        { path: "b.gguf", scale: 0.5 },
+      ],
+    });
+  });
+
   it("takes the formats that there are, and columns and schemas of rows", () => {
     const parsed = (input: object) => jobSchema.safeParse({ ...least, input });
     for (const format of formatNames) {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
+import { claimPath } from "../../../src/run/directory/layout.ts";
 import { memoryRuns, willing } from "../memory-runs.ts";
 import { changedStorage, pathsOf, rowsOf } from "../run-fixture.ts";
 import { refusing, responseOf, scriptedEngine } from "../scripted-engine.ts";
@@ -31,7 +32,10 @@ describe.each(outputs)("a retry of %s", (path) => {
     expect(await runs.letters()).toEqual([]);
     expect(result).toMatchObject({
       exitCode: 0,
-      summary: { status: "SUCCESS", rows: { total: 10, answered: 10, failed: 0 }, errors: {} },
+      summary: {
+        ...{ status: "SUCCESS", rows: { total: 10, answered: 10, failed: 0 }, errors: {} },
+        ...{ request_count: 10, response_count: 10 },
+      },
     });
     expect(await runs.damages()).toEqual([]);
   });
@@ -83,6 +87,17 @@ describe.each(outputs)("a retry of %s", (path) => {
     const before = await first();
     await runs.retry(refusing([], "second"));
     expect(await first()).toEqual(before);
+  });
+
+  it("leaves no claims behind, as joining workers make them", async () => {
+    const runs = await start();
+    const storage = runs.store(runs.location().directory);
+    const [commit] = await pathsOf(storage, "_sluice/commits/");
+    const runId = commit!.split(".")[1]!;
+    const claim = claimPath(0, 1, { runId, generation: 2 });
+    await storage.replace(claim, Buffer.from("{}"));
+    await runs.retry();
+    expect(await storage.stat(claim)).toBeUndefined();
   });
 
   it("that was stopped goes on, and asks nothing twice", async () => {

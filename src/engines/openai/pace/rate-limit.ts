@@ -60,7 +60,7 @@ export class RateLimit {
 
   /** Returns the unused part of a request's expected cost; less than 0: it cost more. */
   refund(amount: number): void {
-    this.#level = Math.min(this.#capacity, this.#level + amount);
+    this.#level += amount;
   }
 
   /**

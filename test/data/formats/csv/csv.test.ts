@@ -47,6 +47,19 @@ describe("csv rows", () => {
     }
   });
 
+  it("end before a carriage return that is cut off from its newline", async () => {
+    for (const last of ["y", '"y"']) {
+      for (const chunkBytes of [1, 2, 3, 1000]) {
+        const content = `a,b\r\n1,x\r\n2,${last}\r`;
+        const rows = await rowsOf(csvFormat(chunkBytes), content, { everyRows: 1 });
+        expect(rows.map((row) => row.value)).toEqual([
+          { a: "1", b: "x" },
+          { a: "2", b: "y" },
+        ]);
+      }
+    }
+  });
+
   it("fail alone where they have other fields than the header, and say which", async () => {
     const [short, long, quoted, fine] = await messagesOf(
       'a,"b c",d\n1\n1,2,3,"four\n"\n"1"x,2,3\n1,2,3\n',

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Column, ColumnTally } from "../../../../src/data/columns.ts";
 import { parquetEncoder } from "../../../../src/data/formats/parquet/encoder.ts";
+import { readFooter } from "../../../../src/data/formats/parquet/footer.ts";
 import type { PageCompression } from "../../../../src/data/formats/parquet/page-codecs.ts";
 import { parquetFormat } from "../../../../src/data/formats/parquet/parquet.ts";
 import { type ExactRow, exactText, parseExactly } from "../../../../src/foundation/exact-json.ts";
@@ -45,6 +46,22 @@ describe("parquetEncoder", () => {
       { ...(parseExactly(lines[0]!) as ExactRow), ...empty },
       { ...(parseExactly(lines[1]!) as ExactRow), mixed: null },
       { ...(parseExactly(lines[2]!) as ExactRow), late: null },
+    ]);
+  });
+
+  it("states bounds of plain values, and none of whole documents", async () => {
+    const lines = ['{"id":3,"any":[1,"a",{}],"deep":{"any":[1,"a"]}}', '{"id":5,"any":"b"}'];
+    const file = await encoded(lines, columnsOf(lines));
+    const { groups } = await readFooter(readerOf(file), "out.parquet");
+    const bounds = groups[0]!.columns.map(({ path_in_schema: path, statistics }) => [
+      path[0],
+      statistics?.min_value,
+      statistics?.max_value,
+    ]);
+    expect(bounds).toEqual([
+      ["id", 3n, 5n],
+      ["any", undefined, undefined],
+      ["deep", undefined, undefined],
     ]);
   });
 

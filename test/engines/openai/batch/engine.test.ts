@@ -295,6 +295,20 @@ describe("a batch that fails before any request is sent", () => {
     expect(provider.batches).toHaveLength(2);
   });
 
+  it("is refused for lack of room not without a word, be it once", async () => {
+    const provider = await started({
+      fault: (call, count) =>
+        call === "POST /batches" && count === 1
+          ? { status: 400, body: { error: { message: "Enqueued token limit reached" } } }
+          : undefined,
+    });
+    const lines: string[] = [];
+    const logger = { log: (_: string, line: string) => void lines.push(line) };
+    const engine = await opened(provider, undefined, {}, { logger });
+    expect(told(await askAll(engine, [0, 1]))).toEqual([good(0), good(1)]);
+    expect(lines.filter((line) => line.includes("takes no more batches for now"))).toHaveLength(1);
+  });
+
   it("gives up after three batches whose file the provider cannot find", async () => {
     const provider = await started({
       errors: () => [fault("invalid_request", "Cannot find file file-x")],

@@ -44,6 +44,14 @@ describe("RateLimit.perMinute", () => {
     expect(limit.waitMs(0)).toBe(0);
   });
 
+  it("takes back no more than it holds: what was too much cannot be sent later", () => {
+    const limit = RateLimit.perMinute(60_000, 0);
+    limit.take(500, 0);
+    limit.refund(100_000);
+    limit.take(1000, 0);
+    expect(limit.waitMs(0)).toBeGreaterThan(0);
+  });
+
   it("does not heed headers: the job says it", () => {
     const limit = RateLimit.perMinute(6000, 0);
     limit.learn({ limit: 10, remaining: 0, resetMs: 60_000 }, 0, 0);
