@@ -140,6 +140,9 @@ function namedCommand(program: Command, args: readonly string[]): Command {
   return command;
 }
 
+/** Flags of other servers, by which theirs are known. */
+const flagsOfOthers: Readonly<Record<string, string>> = { host: "listen", port: "listen" };
+
 /**
  * The most likely meant flag, by its whole name or by the last part of a dotted key.
  *
@@ -148,7 +151,9 @@ function namedCommand(program: Command, args: readonly string[]): Command {
  */
 function nearestFlag(flag: string, flags: readonly string[]): string | undefined {
   const bare = (text: string) => text.replace(/^-+/, "").replace(/=.*$/s, "");
-  const found = nearestKey(bare(flag), flags.map(bare), ".");
+  const names = flags.map(bare);
+  const others = flagsOfOthers[bare(flag)];
+  const found = others && names.includes(others) ? others : nearestKey(bare(flag), names, ".");
   return flags.find((known) => bare(known) === found);
 }
 

@@ -23,6 +23,7 @@ const commands = [
       .argument("<name>")
       .option("--loudness <n>")
       .option("--generation.temperature <n>")
+      .option("--listen <address>")
       .action((name: string) => void io.stdout.write(`hello ${name}\n`));
   }),
   entry("refuse", (command) => {
@@ -84,6 +85,7 @@ describe("runCommandLine", () => {
     expect(option.exitCode).toBe(64);
     const key = await call("greet", "you", "--temprature=3");
     expect(key.stderr).toContain("did you mean --generation.temperature?");
+    expect((await call("greet", "you", "--port", "8080")).stderr).toContain("mean --listen?");
     const below = await call("model", "pul");
     expect(below.stderr).toContain("unknown command pul; did you mean pull?");
   });
