@@ -39,7 +39,7 @@ export interface RunOptions {
   extend?: boolean;
   /** Fetch engine packages and models that are not on this machine; default true. */
   install?: boolean;
-  /** Called for each event, as it happens. */
+  /** Called for each event, as it happens. If it throws, the run stops, and the call throws it. */
   onEvent?(event: RunEvent): void;
   /** Show progress on stderr, as `sluice run` does; default false. */
   progress?: boolean;
@@ -134,7 +134,8 @@ export async function withStart<Result extends RunResult | undefined>(
   backends: OpenBackends,
   start: (optionsFor: (store?: StoreOptions) => StartOptions) => Promise<Result>,
 ): Promise<Result> {
-  const { install = true, onEvent, signal = new AbortController().signal } = options;
+  const { install = true } = options;
+  const { onEvent, signal, failure } = guarded(options);
   let shown: Progress | undefined;
   try {
     const telemetry = await telemetryOfProgram();
@@ -148,18 +149,40 @@ export async function withStart<Result extends RunResult | undefined>(
         onEvent: (event) => {
           const inProgramWords = programEvent(event);
           shown?.onEvent(inProgramWords);
-          onEvent?.(inProgramWords);
+          onEvent(inProgramWords);
         },
         ...(shown && { onStep: shown.onStep }),
       };
     });
+    const failed = failure();
+    if (failed) throw failed.error;
     return result?.error ? { ...result, error: programError(result.error) } : result;
   } catch (error) {
-    throw programError(error);
+    const failed = failure();
+    throw failed ? failed.error : programError(error);
   } finally {
     shown?.close();
     backends.close();
   }
+}
+
+/** The program's function for events: if it throws, the run stops, and `failure` has the error. */
+function guarded({ onEvent, signal }: Pick<RunOptions, "onEvent" | "signal">) {
+  const stop = new AbortController();
+  let failed: { error: unknown } | undefined;
+  return {
+    signal: signal ? AbortSignal.any([signal, stop.signal]) : stop.signal,
+    failure: () => failed,
+    onEvent(event: RunEvent): void {
+      if (failed) return;
+      try {
+        onEvent?.(event);
+      } catch (error) {
+        failed = { error };
+        stop.abort();
+      }
+    },
+  };
 }
 
 /** Also sends warnings as events: without a logger they would be lost. */

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { compressionOf } from "../data/decompressing.ts";
 import { SluiceError } from "../foundation/errors.ts";
+import { quotedWord } from "../foundation/shown-path.ts";
 import { utf8Text } from "../foundation/utf8-text.ts";
 import type { JobFile } from "../run/job/job-file.ts";
 import { type JobKey, jobKeyNamed, jobKeys, type NamedKey } from "../run/job/keys.ts";
@@ -157,15 +158,15 @@ async function assertNoOtherFile(file: string, command: Command, io: JobPlace): 
   if (compression || rowEndings.test(bare)) {
     const hint =
       name === "run-batch"
-        ? `sluice run-batch -i ${file} -o responses.jsonl --model NAME`
-        : `sluice ${name} --input ${file} --model NAME --prompt TEMPLATE --output out; ` +
+        ? `sluice run-batch -i ${quotedWord(file)} -o responses.jsonl --model NAME`
+        : `sluice ${name} --input ${quotedWord(file)} --model NAME --prompt TEMPLATE --output out; ` +
           "sluice init writes a job file to begin with";
     throw new SluiceError("USAGE", `${file} is a file of rows, not a job file`, { hint });
   }
   const found = await stat(resolve(io.workingDirectory, file)).catch(() => undefined);
   if (!found?.isDirectory()) return;
   throw new SluiceError("USAGE", `${file} is a folder, not a job file`, {
-    hint: `if it holds a run, sluice resume ${file} continues it`,
+    hint: `if it holds a run, sluice resume ${quotedWord(file)} continues it`,
   });
 }
 

@@ -1,4 +1,5 @@
 import type { InferenceRequest } from "../foundation/inference.ts";
+import { quotedWord } from "../foundation/shown-path.ts";
 import { clipped } from "../foundation/suggest.ts";
 import { spacedJson } from "../prompt/value-text.ts";
 import type { Advice, AdviceOption } from "../run/advise/advise.ts";
@@ -147,9 +148,10 @@ function slotLines({ line, slots }: NonNullable<InferenceRequest["slottedLine"]>
 /** The commands that start work on a frozen plan. */
 export function workerCommands(directory: string, tasks: number): string[] {
   const last = tasks - 1;
+  const run = quotedWord(directory);
   return [
-    `sluice worker ${directory} --tasks ${last > 0 ? `0-${last}` : "0"}`,
-    `sluice worker ${directory} --share 0/${Math.min(16, Math.max(1, tasks))}`,
+    `sluice worker ${run} --tasks ${last > 0 ? `0-${last}` : "0"}`,
+    `sluice worker ${run} --share 0/${Math.min(16, Math.max(1, tasks))}`,
   ];
 }
 

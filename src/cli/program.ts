@@ -3,6 +3,7 @@ import { isTraced, openCommandTelemetry } from "../api/open-telemetry.ts";
 import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import { silentLogger, textLogger } from "../foundation/logger.ts";
+import { quotedWord } from "../foundation/shown-path.ts";
 import { nearest, nearestKey } from "../foundation/suggest.ts";
 import type { Telemetry } from "../foundation/telemetry.ts";
 import { type CommandEntry, commandTable } from "./command.ts";
@@ -52,7 +53,9 @@ export async function runCommandLine(
     const names = commands.map((entry) => entry.name);
     if (name !== undefined && name !== "help" && !names.includes(name)) {
       throw isJobFile(name)
-        ? new SluiceError("USAGE", `${name} is not a command`, { hint: `sluice run ${name}` })
+        ? new SluiceError("USAGE", `${name} is not a command`, {
+            hint: `sluice run ${quotedWord(name)}`,
+          })
         : unknownCommand(name, names, "see sluice --help");
     }
     if (tracing) program.hook("preAction", tracing.begin);

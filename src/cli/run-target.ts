@@ -6,6 +6,7 @@ import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, textLogger } from "../foundation/logger.ts";
+import { quotedWord } from "../foundation/shown-path.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { planPath, successPath } from "../run/directory/layout.ts";
 import { locateRun, type RunLocation } from "../run/directory/locate.ts";
@@ -89,7 +90,7 @@ export async function outputOf(
 export function argumentOf(place: string, { workingDirectory }: Pick<CliIo, "workingDirectory">) {
   const near = schemeOf(place) === undefined ? relative(workingDirectory, place) : place;
   const short = near === "" || near.startsWith("../..") ? place : near;
-  return /^[\w@%+=:,./~-]+$/.test(short) ? short : `'${short.replaceAll("'", "'\\''")}'`;
+  return quotedWord(short);
 }
 
 async function holdsRun(storage: Storage): Promise<boolean> {

@@ -1,4 +1,5 @@
 import type { Usage } from "../foundation/inference.ts";
+import { quotedWord } from "../foundation/shown-path.ts";
 import { cutText } from "../run/status/cut-answers.ts";
 import { stateOrder } from "../run/status/state-words.ts";
 import type { RunStatus, StatusReport, TaskStatus, WorkerStatus } from "../run/status/status.ts";
@@ -96,7 +97,8 @@ function rateLines({ rowsPerSecond, etaSeconds, live }: RunStatus): string[] {
 
 /** The next command for a person, if there is one. */
 function nextSteps(run: RunStatus): string[] {
-  const { state, openTasks, rows, location, tasks, openRetry } = run;
+  const { state, openTasks, rows, tasks, openRetry } = run;
+  const location = quotedWord(run.location);
   if (state === "running") return [];
   if (run.needsProgram) {
     return run.sealedAt === null ? ["  to continue: run the program that began it again"] : [];

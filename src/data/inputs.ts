@@ -88,7 +88,14 @@ async function named(
     return await store.find(path, options.baseDirectory, options.maxFiles);
   } catch (error) {
     if (!(error instanceof FolderNamed) || store.list === undefined) throw error;
-    return await ofFolder(error.folder, store.list(error.folder), format, options);
+    const listing = store.list(error.folder, (file, what) => {
+      // Links to folders are not followed, as by a glob.
+      const isFolder = what === "a link to a folder";
+      if (isFolder || isHidden(file, error.folder) || !isKnown(file, format)) return;
+      const hint = "remove it, or name the other files by a glob";
+      throw new SluiceError("INPUT_UNREADABLE", what, { file, hint });
+    });
+    return await ofFolder(error.folder, listing, format, options);
   }
 }
 
@@ -102,10 +109,9 @@ async function ofFolder(
   const files: FoundFile[] = [];
   let leftOut = 0;
   for await (const file of listing) {
-    const isHidden = /(^|\/)[._]/.test(file.path.slice(folder.length));
-    if (isHidden || file.path.endsWith("/")) continue;
-    const isKnown = format !== undefined || formatByEnding(file.path) !== undefined;
-    if (isKnown) files.push({ ...file, below: folder.replace(/(?<=.)\/+$/, "") });
+    if (isHidden(file.path, folder) || file.path.endsWith("/")) continue;
+    if (isKnown(file.path, format))
+      files.push({ ...file, below: folder.replace(/(?<=.)\/+$/, "") });
     else leftOut++;
     if (files.length > maxFiles) throw tooManyFiles(folder);
   }
@@ -118,6 +124,11 @@ async function ofFolder(
   if (format === undefined) await assertOneFormat(folder, files, isMade);
   return leftOut === 0 ? files : [{ ...first, leftOut }, ...files.slice(1)];
 }
+
+const isHidden = (path: string, folder: string) => /(^|\/)[._]/.test(path.slice(folder.length));
+
+const isKnown = (path: string, format: string | undefined) =>
+  format !== undefined || formatByEnding(path) !== undefined;
 
 async function assertOneFormat(
   folder: string,

@@ -7,6 +7,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { ExactRow } from "../foundation/exact-json.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { parseMemory } from "../foundation/memory-size.ts";
+import { quotedWord } from "../foundation/shown-path.ts";
 import { plainJson } from "../foundation/typed-json.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunPreview } from "../run/preview/preview.ts";
@@ -148,9 +149,10 @@ export async function materializeDataset(
   if (exitCode !== 0) {
     const [first = ""] = Object.values(summary.error_messages);
     const detail = `${summary.rows.failed} of ${summary.rows.total} rows; the first: ${first}`;
+    const output = quotedWord(summary.output);
     throw new SluiceError("ROW_FAILED", detail, {
       file: summary.output,
-      hint: `job: { maxFailedRows } says how many may fail; sluice results ${summary.output} --failed shows them`,
+      hint: `job: { maxFailedRows } says how many may fail; sluice results ${output} --failed shows them`,
     });
   }
   const isFile = summary.output.endsWith(".jsonl");

@@ -107,6 +107,11 @@ export const dataset = Object.freeze({
  *   not have.
  */
 function givenRows(values: Iterable<unknown>): JsonObject[] {
+  // `Array.from` would make an empty list of a promise or an object, without a word.
+  if (typeof Object(values)[Symbol.iterator] !== "function") {
+    const hint = "give a list; of an asynchronous one, await Array.fromAsync(values)";
+    throw new SluiceError("USAGE", "dataset.from: the values are not a list", { hint });
+  }
   return Array.from(values, (value, at) => {
     const typed = typedResult(value, (problem) => notJson(at, problem));
     const isRow = isJsonObject(typed) && !isTyped(typed);

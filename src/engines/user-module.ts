@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import { pathToFileURL } from "node:url";
+import { inspect } from "node:util";
 import type { SluiceError } from "../foundation/errors.ts";
 import { nearest } from "../foundation/suggest.ts";
 
@@ -53,7 +54,8 @@ export function isClass(value: unknown): boolean {
  * explained(error, "/jobs/predict.ts"); // "TypeError: row.text is undefined (predict.ts:12)"
  */
 export function explained(thrown: unknown, module: string): string {
-  if (!(thrown instanceof Error)) return String(thrown);
+  if (typeof thrown === "string") return thrown;
+  if (!(thrown instanceof Error)) return inspect(thrown, { breakLength: Infinity });
   const { name, message, stack = "" } = thrown;
   const file = basename(module);
   const at = stack.indexOf(`${file}:`);

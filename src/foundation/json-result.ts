@@ -83,6 +83,10 @@ class Conversion {
   }
 
   #convertedObject(value: object): Json {
+    if (value instanceof Date && Number.isNaN(value.getTime())) {
+      // JSON would turn it into null.
+      throw this.#notJson("an invalid Date");
+    }
     if (this.#keepsTypes && isTyped(value)) return this.#typed(value) as unknown as Json;
     if (Array.isArray(value) || isTypedArray(value)) {
       return Array.from(value, (inner, at) => this.#inside(at, inner));
@@ -101,10 +105,7 @@ class Conversion {
 
   /** Copies a typed value: if the code changes its own later, the row does not change. */
   #typed(value: TypedValue): TypedValue {
-    if (value instanceof Date) {
-      if (!Number.isNaN(value.getTime())) return new Date(value);
-      throw this.#notJson("an invalid Date");
-    }
+    if (value instanceof Date) return new Date(value);
     if (typeof value[0] === "number") {
       for (let at = 0; at < value.length; at++) this.#inside(at, value[at]);
     }

@@ -9,6 +9,16 @@ export function shownPath(path: string): string {
   return /^https?:/i.test(path) ? path.replace(/[?#].*$/s, "") : path;
 }
 
+/**
+ * A word of a shell's line, such as a path in a command that a message advises.
+ *
+ * @example
+ * quotedWord("out/my run"); // "'out/my run'"
+ */
+export function quotedWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
 const address = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>`\\]+/gi;
 const parameter = /([?&#;])([^=&#;?]*)(=?)([^&#;]*)/g;
 

@@ -1,6 +1,7 @@
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
+import { quotedWord } from "../foundation/shown-path.ts";
 import type { Commit } from "./attempt/commit.ts";
 import { Coordinator, leadingCoordinator } from "./coordinate/coordinator.ts";
 import { someoneLeft } from "./coordinate/lives.ts";
@@ -181,8 +182,9 @@ async function assertSealed(
   if (!sealed) throw new SluiceError("RUN_OPEN", "only a sealed run can be cleaned");
   const retry = await openRetry(storage, plan);
   if (retry && !(await answeredNothing(storage, retry))) {
+    const run = quotedWord(storage.location);
     throw new SluiceError("RUN_OPEN", "a retry of it is not finished", {
-      hint: `sluice resume ${storage.location} finishes it, sluice retry ${storage.location} --abandon drops it`,
+      hint: `sluice resume ${run} finishes it, sluice retry ${run} --abandon drops it`,
     });
   }
   for (const { part, deadLetters } of sealed.tasks) {

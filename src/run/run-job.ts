@@ -2,6 +2,7 @@ import { describeEngine } from "../engines/registry.ts";
 import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError, type SluiceError } from "../foundation/errors.ts";
 import { addUsage } from "../foundation/inference.ts";
+import { quotedWord } from "../foundation/shown-path.ts";
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
 import { ProposedCommits } from "./attempt/proposed-commits.ts";
 import { openBudget } from "./bill/budget.ts";
@@ -226,7 +227,7 @@ export async function runAndSeal(
     const isNew = plan.generation === 1 || plan.whole !== undefined;
     const repeats = isNew ? duplicatesNotice(manifest) : undefined;
     if (repeats !== undefined) onEvent({ type: "notice", message: repeats });
-    const cut = cutNotice(manifest, plan.job, places.output);
+    const cut = cutNotice(manifest, plan.job, quotedWord(places.output));
     if (cut !== undefined) onEvent({ type: "notice", message: cut });
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });

@@ -87,6 +87,17 @@ describe("run, for programs", () => {
     expect(ended.summary.rows.resumed).toBeGreaterThanOrEqual(10);
   });
 
+  it("stops the run and throws what its function for events throws", async () => {
+    const own = new Error("of my own function");
+    const onEvent = (event: RunEvent) => {
+      if (event.type === "task-end") throw own;
+    };
+    await expect(run(job, { workingDirectory: folder, onEvent })).rejects.toBe(own);
+    const { summary } = await run(job, { workingDirectory: folder });
+    expect(summary.rows).toMatchObject({ total: 25, answered: 25 });
+    expect(summary.rows.resumed).toBeGreaterThanOrEqual(10);
+  });
+
   it("reads a job file by its path", async () => {
     const { input: _input, ...rest } = job;
     await writeFile(join(folder, "job.json"), JSON.stringify({ ...rest, input: "rows.jsonl" }));

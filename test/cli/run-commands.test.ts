@@ -263,6 +263,19 @@ describe("sluice plan", () => {
     expect((await call(folder, "verify", "out")).stdout).toContain("every row accounted for");
   });
 
+  it("advises commands that a shell reads, also where the run's folder has spaces", async () => {
+    const { folder } = preparedRun(scratchFolder(), '{"text": "a"}\n');
+    const job = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
+    const run = `'${join(folder, "my run")}'`;
+    const { stdout } = await call(folder, "plan", ...job, "--write", "my run");
+    expect(stdout).toContain(`sluice worker ${run} --tasks 0\n`);
+    expect(stdout).toContain(`sluice status ${run}\n`);
+    const shown = await call(folder, "status", "my run");
+    expect(shown.stdout).toContain(`sluice resume ${run}, or sluice worker ${run} --tasks 0\n`);
+    const refused = await call(folder, "seal", "my run");
+    expect(refused.stderr).toContain(`hint: sluice worker ${run} --tasks 0`);
+  });
+
   it("refuses standard input, which it would have to keep, and odd numbers", async () => {
     const { folder } = preparedRun(scratchFolder());
     const asked = ["--model", "fake", "--prompt", "x", "--output", "out"];

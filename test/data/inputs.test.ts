@@ -92,6 +92,8 @@ describe("expandInputs", () => {
         message: expect.stringContaining(`leads nowhere (${join(folder, name)})`),
       });
     }
+    const refused = expandInputs(sources(folder), "/");
+    await expect(refused).rejects.toThrow(`leads nowhere (${join(folder, "a.jsonl")})`);
     const leftOut: string[] = [];
     await symlink(root, join(folder, "linked"));
     for await (const _ of localInputs.list(folder, (path, what) => {
@@ -102,6 +104,11 @@ describe("expandInputs", () => {
       "linked: a link to a folder",
       "round.jsonl: a link that leads nowhere",
     ]);
+    // Of a folder only what it would read counts: neither a lock of an editor nor a note.
+    await mkdir(join(folder, "sound"));
+    await writeFile(join(folder, "sound/b.jsonl"), "{}\n");
+    for (const name of [".#b.jsonl", "note"]) await symlink("nowhere", join(folder, "sound", name));
+    expect(await expandInputs(sources(join(folder, "sound")), "/")).toHaveLength(1);
     await mkdir(join(folder, "closed"), { mode: 0 });
     if (process.getuid?.() === 0) context.skip("who is root reads every folder");
     await expect(expandInputs(sources(join(folder, "**/*.jsonl")), "/")).rejects.toMatchObject({

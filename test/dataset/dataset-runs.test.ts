@@ -65,6 +65,7 @@ describe("a dataset that is called again", () => {
     expect(wrong).toThrow("map: closure.map is a Map");
     const bound = ((row: object) => row).bind(null);
     expect(() => dataset.from([1]).map(bound)).toThrow("nothing tells a bound function");
+    expect(() => dataset.from(Promise.resolve([1]) as never)).toThrow("the values are not a list");
     expect(() => dataset.from([1]).map("./stage.ts" as never, { closure: {} })).toThrow("a module");
   });
 

@@ -8,4 +8,7 @@ it("says what was thrown, and where in the module", () => {
   expect(explained(error, "/a/other.ts")).toBe("TypeError: no such field");
   expect(explained(new Error("plain"), "/a/other.ts")).toBe("plain");
   expect(explained("a text", "/a/p.ts")).toBe("a text");
+  expect(explained({ status: 500, body: "busy" }, "/a/p.ts")).toBe("{ status: 500, body: 'busy' }");
+  // Without a prototype, it cannot become a text by itself.
+  expect(explained(Object.create(null), "/a/p.ts")).toBe("[Object: null prototype] {}");
 });

@@ -32,6 +32,7 @@ it.each([
   [new DataView(new ArrayBuffer(2)), "the result is a DataView"],
   [new ArrayBuffer(2), "the result is an ArrayBuffer"],
   [/a/, "the result is a RegExp"],
+  [{ at: new Date("soon") }, "the result.at is an invalid Date"],
   [new Array(2), "the result[0] is undefined"],
   [circle, "the result.list[0].back is an object that holds itself"],
 ])("refuses what would come out changed: %s", (result, message) => {

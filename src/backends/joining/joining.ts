@@ -5,6 +5,7 @@ import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
 import { shareOf } from "../../foundation/shares.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import { requestCancel } from "../../run/coordinate/coordinator.ts";
 import type { BackendRun } from "../../run/dispatch/backend.ts";
 import { followTasks, type Placement } from "../../run/follow/follow-tasks.ts";
@@ -193,7 +194,7 @@ class ShareWorkers implements Placement {
     );
     const shown =
       ids.length > 5 ? `${ids.slice(0, 5).join(", ")} and ${ids.length - 5} more` : ids.join(", ");
-    const hint = `sluice logs ${storage.location} says why; the same command submits the rest again`;
+    const hint = `sluice logs ${quotedWord(storage.location)} says why; the same command submits the rest again`;
     if (stop) {
       const error = new SluiceError(stop.code, "", { hint });
       error.message = shown === "" ? stop.message : `${stop.message} (${name} ${shown})`;
@@ -242,7 +243,7 @@ class ShareWorkers implements Placement {
     const how = exitCode === undefined ? state : `ended with exit code ${exitCode}`;
     const why = reason === undefined ? "" : ` (${reason})`;
     const { storage } = this.#run.context;
-    const logs = `sluice logs ${storage.location} --share ${share}`;
+    const logs = `sluice logs ${quotedWord(storage.location)} --share ${share}`;
     this.#tellOnce(`${this.#scheduler.name} ${id}${place} ${how}${why}: ${logs}`, id);
   }
 

@@ -1,3 +1,4 @@
+import { quotedWord } from "../../foundation/shown-path.ts";
 import type { ShareWork } from "./scheduler.ts";
 
 /** How machines of a scheduler start Sluice. */
@@ -16,7 +17,7 @@ export function workerScript(work: ShareWork, index: string, start: WorkerStart)
   const { location, shares, takers, generation } = work;
   const { command = work.program, setup } = start;
   const isPlain = shares.every((share, at) => share === at);
-  const words = [...command, "worker", location].map(quoted).join(" ");
+  const words = [...command, "worker", location].map(quotedWord).join(" ");
   const later = generation === 1 ? "" : ` --generation ${generation}`;
   return [
     ...(setup === undefined ? [] : [setup.trimEnd()]),
@@ -25,9 +26,4 @@ export function workerScript(work: ShareWork, index: string, start: WorkerStart)
     `exec ${words} --share "$${isPlain ? index : "1"}/${takers}" --prepare${later}`,
     "",
   ].join("\n");
-}
-
-/** A word of a shell's line. */
-export function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

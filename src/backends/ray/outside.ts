@@ -6,6 +6,7 @@ import { sortableId } from "../../foundation/ids.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { systemRandom } from "../../foundation/random.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import { traceContextOf } from "../../foundation/telemetry.ts";
 import { leadingCoordinator, requestCancel } from "../../run/coordinate/coordinator.ts";
 import { locateRun } from "../../run/directory/locate.ts";
@@ -30,7 +31,6 @@ import {
 import { wholeLog, writeLogs } from "../joining/logs.ts";
 import { assertSeen } from "../joining/places.ts";
 import { isActive, type ShareState, type SubmittedRun } from "../joining/scheduler.ts";
-import { quoted } from "../joining/worker-script.ts";
 import { packJob } from "./job-package.ts";
 import { type RayJob, RayJobsClient, type RaySubmission } from "./jobs-client.ts";
 
@@ -209,7 +209,7 @@ class OutsideCall {
     const { traceparent, tracestate } = trace ?? {};
     const variables = Object.entries({ TRACEPARENT: traceparent, TRACESTATE: tracestate });
     return variables
-      .flatMap(([name, value]) => (value ? [`${name}=${quoted(value)} `] : []))
+      .flatMap(([name, value]) => (value ? [`${name}=${quotedWord(value)} `] : []))
       .join("");
   }
 
@@ -314,7 +314,7 @@ class OutsideCall {
       if (this.#call.retry && exitCode === 0 && !followed) return undefined;
       const why = `ray ${id}: ${stateOf(job).reason}`;
       if (followed?.error?.code === "WORKERS_GONE") {
-        const hint = `sluice logs ${this.#location.directory} says more; the same command continues`;
+        const hint = `sluice logs ${quotedWord(this.#location.directory)} says more; the same command continues`;
         return { ...followed, error: new SluiceError("WORKERS_GONE", why, { hint }) };
       }
       if (followed) return followed;
@@ -364,7 +364,7 @@ function submissionOf(
     software === "installed"
       ? ["-m", "sluice_ray.node"]
       : ["python/sluice_ray/node.py", "--fetch-node", nodePackage];
-  const words = [python, ...program, ...command].map(quoted).join(" ");
+  const words = [python, ...program, ...command].map(quotedWord).join(" ");
   return {
     submission_id: id,
     // Nothing secret: whoever sees the dashboard sees this.

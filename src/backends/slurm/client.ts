@@ -34,11 +34,12 @@ export class SlurmClient implements SchedulerClient {
   }
 
   async submit(rendered: Rendered): Promise<string> {
-    // Slurm does not make the folder, and a job without its log fails in silence.
-    const output = /^#SBATCH --output="?(.*?)"?$/m.exec(rendered.text)?.[1];
-    const logs = output === undefined ? undefined : resolve(output.replaceAll("%%", "%"));
-    if (logs !== undefined && !dirname(logs).includes("%")) {
-      await mkdir(dirname(logs), { recursive: true });
+    const [, quote, text = ""] = /^#SBATCH --output=("?)(.*)\1$/m.exec(rendered.text) ?? [];
+    const folder = dirname(quote ? text.replace(/\\(["\\])/g, "$1") : text);
+    // Slurm does not make the folder, and a job without its log fails in silence. What `%j` stands
+    // for is known to Slurm alone, and `%%` is a percent sign.
+    if (!folder.replaceAll("%%", "").includes("%")) {
+      await mkdir(resolve(folder.replaceAll("%%", "%")), { recursive: true });
     }
     const said = await withSentFile(rendered, (script) =>
       this.#run("sbatch", ["--parsable", script]),

@@ -3,10 +3,10 @@ import { describeEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { Rendered, ShareWork } from "../joining/scheduler.ts";
-import { quoted } from "../joining/worker-script.ts";
 
 /**
  * Seconds before the time limit at which Slurm warns a worker. Slurm looks at its clock every 30 s,
@@ -46,7 +46,7 @@ export function renderBatchScript(work: ShareWork): Rendered {
     );
   const command = slurm.command ?? work.program;
   const later = generation === 1 ? "" : ` --generation ${generation}`;
-  const words = [...command, "worker", location].map(quoted).join(" ");
+  const words = [...command, "worker", location].map(quotedWord).join(" ");
   const text = [
     "#!/bin/sh",
     ...[...lines, ...(slurm.extra ?? [])].map((line) => `#SBATCH ${line}`),

@@ -2,6 +2,7 @@ import { access, mkdir, writeFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import type { Command } from "commander";
 import { SluiceError } from "../../foundation/errors.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import { sampleJob, sampleRows } from "../first-job.ts";
 import { type CliIo, write } from "../io.ts";
 
@@ -36,9 +37,10 @@ async function refuseToOverwrite(directory: string, names: readonly string[]): P
   }
 }
 
-function nextSteps(job: string): string {
+function nextSteps(file: string): string {
+  const job = quotedWord(file);
   return [
-    `wrote ${job} and its sample data`,
+    `wrote ${file} and its sample data`,
     "",
     `  sluice run ${job}                 # fetches the model once`,
     `  sluice run ${job} --model fake    # without any model`,

@@ -3,6 +3,7 @@ import { backendContext } from "../../api/backend-context.ts";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { engineSteps, openBackends } from "../../backends/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import type { Advice, AdviceFacts } from "../../run/advise/advise.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { RunPreview } from "../../run/preview/preview.ts";
@@ -290,7 +291,7 @@ async function freeze(
     `run ${runId}: ${counts}\n${location.directory}\n\n` +
       `all of it in one process:          ${all}\n` +
       `one of several processes, from 0:  ${share}\n` +
-      `how far it is:                     sluice status ${location.directory}\n` +
+      `how far it is:                     sluice status ${quotedWord(location.directory)}\n` +
       "The process that finishes last seals the run.\n",
   );
 }

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import { backendContext } from "../../api/backend-context.ts";
-import { quoted } from "../../backends/joining/worker-script.ts";
 import { openBackends } from "../../backends/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { textLogger } from "../../foundation/logger.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import { locateRun } from "../../run/directory/locate.ts";
 import { type CliIo, type CommandCall, write } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
@@ -30,6 +30,6 @@ async function render(options: JobOptionValues & { dev?: boolean }, io: CliIo): 
   const { directory } = locateRun(job.output.path);
   const { text, command } = await scheduled.render(job, directory, options.dev);
   const sender = options.dev ? "start it" : "a run sends it";
-  io.stderr.write(`${sender} by: ${command.map(quoted).join(" ")}\n`);
+  io.stderr.write(`${sender} by: ${command.map(quotedWord).join(" ")}\n`);
   await write(io, text);
 }

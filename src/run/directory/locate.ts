@@ -46,5 +46,5 @@ export function locateRun(output: string): RunLocation {
 /** The folder of a location; a whole bucket is its own. */
 function folderOf(location: string): string {
   const folder = dirname(location);
-  return /^[a-z0-9]+:$/i.test(folder) && location.includes("://") ? location : folder;
+  return /^[a-z0-9]+:\/$/i.test(folder) && location.includes("://") ? location : folder;
 }

@@ -10,6 +10,7 @@ import { digestOf } from "../../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
 import { randomInteger } from "../../foundation/random.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPath, stdinPrefix } from "../directory/layout.ts";
@@ -212,9 +213,10 @@ async function matches(
 
 /** A sealed run can take over changes of its input. */
 function ofSealedRun({ message, place, cause }: SluiceError, storage: Storage): SluiceError {
+  const run = quotedWord(storage.location);
   const hint =
     "rows were appended: add --extend; failed rows were corrected: " +
-    `sluice retry ${storage.location} --reread; else restore the input, or start a new run with ` +
+    `sluice retry ${run} --reread; else restore the input, or start a new run with ` +
     "--fork or --overwrite";
   return wordedError("INPUT_CHANGED", message, { ...place, cause, hint });
 }

@@ -1,3 +1,4 @@
+import { quotedWord } from "../../foundation/shown-path.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -66,7 +67,7 @@ async function appendedTasks(
     throw changedInput("it changed before the rows that were appended", {
       file: slice.file,
       line: slice.firstLine,
-      hint: `failed rows that were corrected: sluice retry ${storage.location} --reread`,
+      hint: `failed rows that were corrected: sluice retry ${quotedWord(storage.location)} --reread`,
     });
   }
   if (appended.length === 0) return { tasks: [] };

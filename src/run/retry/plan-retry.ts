@@ -4,6 +4,7 @@ import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { indexSetOf } from "../../foundation/index-set.ts";
 import { randomInteger } from "../../foundation/random.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import { leadingCoordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPathOf } from "../directory/layout.ts";
@@ -81,7 +82,7 @@ export async function retriedJob(
   const base = await readManifest(storage);
   if (!base) {
     throw new SluiceError("RUN_OPEN", "only a sealed run has rows to retry", {
-      hint: `finish the run first: sluice resume ${storage.location}`,
+      hint: `finish the run first: sluice resume ${quotedWord(storage.location)}`,
     });
   }
   const { job: stored } = await readPlan(storage, base.generation);
@@ -216,7 +217,7 @@ async function makeWay(
 
 function unfinished(storage: Storage, begun: Plan, differing: readonly string[]): SluiceError {
   const detail = `a retry is begun and not finished; this one differs in ${differing.join(", ")}`;
-  const run = storage.location;
+  const run = quotedWord(storage.location);
   return new SluiceError("RUN_DIFFERS", detail, {
     hint:
       `finish it with sluice resume ${run}, or drop it with sluice retry ${run} --abandon ` +

@@ -1,5 +1,6 @@
 import { wordedError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import { pricesOf } from "../bill/costs.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
@@ -133,7 +134,7 @@ function withHint(
   const { error } = result;
   if (error?.code !== "INPUT_CHANGED" || reread || where === "appended") return result;
   const { message, place, cause } = error;
-  const hint = `if failed rows were corrected there: sluice retry ${directory} --reread`;
+  const hint = `if failed rows were corrected there: sluice retry ${quotedWord(directory)} --reread`;
   return { ...result, error: wordedError("INPUT_CHANGED", message, { ...place, cause, hint }) };
 }
 

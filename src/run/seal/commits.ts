@@ -1,6 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { indexSetOf } from "../../foundation/index-set.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { commitPath, commitPrefix, type RunGeneration, taskOfCommit } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
@@ -35,7 +36,7 @@ export async function assertAllCommitted(storage: Storage): Promise<void> {
     "RUN_OPEN",
     `tasks ${open} of 0-${plan.tasks.count - 1} are not committed`,
     {
-      hint: `sluice worker ${storage.location} --tasks ${open}`,
+      hint: `sluice worker ${quotedWord(storage.location)} --tasks ${open}`,
     },
   );
 }

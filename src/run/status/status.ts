@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
-import { shownPath } from "../../foundation/shown-path.ts";
+import { quotedWord, shownPath } from "../../foundation/shown-path.ts";
 import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "../attempt/commit.ts";
 import { type EarlierCost, earlierCost } from "../bill/budget.ts";
 import { type Budget, pricesOf, type Spending, tokensOf, usdOf } from "../bill/costs.ts";
@@ -259,6 +259,7 @@ export class StatusReader {
     const total = sealed?.rows.total ?? plan.rows;
     const done = answered + filtered + failed + journaled + openFailed;
     const isRunning = verdict.state === "running";
+    const run = quotedWord(this.#storage.location);
     const rowsPerSecond = isRunning ? summed(seen.told, "rowsPerSecond") : averageOf(sealed);
     return {
       name: plan.job.name ?? null,
@@ -281,7 +282,7 @@ export class StatusReader {
         journaled: seen.journaled.responses,
       },
       cut: counts && counts.cut === undefined ? null : (counts?.cut ?? 0) + seen.journaled.cut,
-      cutRetry: sealed ? (cutRetryOf(jobOf(plan, lives), this.#storage.location) ?? null) : null,
+      cutRetry: sealed ? (cutRetryOf(jobOf(plan, lives), run) ?? null) : null,
       errors: counts?.errors ?? {},
       usage,
       openUsage,

@@ -1,7 +1,12 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { sharesOf } from "../../../src/backends/joining/joining.ts";
+import { SlurmClient } from "../../../src/backends/slurm/client.ts";
 import { renderBatchScript, secondsOf } from "../../../src/backends/slurm/render.ts";
+import { systemClock } from "../../../src/foundation/clock.ts";
 import { type JobInput, jobSchema } from "../../../src/run/job/schema.ts";
+import { scratchFolder } from "../../run/whole-run.ts";
 import { refusedKeys } from "../small-job.ts";
 
 const given: JobInput = {
@@ -148,5 +153,17 @@ describe("sharesOf", () => {
   it("stays below the highest index of an array", () => {
     expect(sharesOf(all, 100, 10, 10).takers).toBe(10);
     expect(sharesOf(all.slice(90), 100, 10, 10)).toEqual({ takers: 10, shares: [9] });
+  });
+});
+
+describe("SlurmClient", () => {
+  it.each(["50%x", 'the "best"', "it's"])("makes the folder of the logs in %s", async (name) => {
+    const folder = scratchFolder();
+    writeFileSync(join(folder, "sbatch"), "#!/bin/sh\necho 7\n", { mode: 0o755 });
+    const location = join(folder, name, "out");
+    const environment = { ...process.env, PATH: `${folder}:${process.env.PATH}` };
+    const client = new SlurmClient({ environment, clock: systemClock });
+    expect(await client.submit(render({}, { location }))).toBe("7");
+    expect(existsSync(join(location, "_sluice/logs"))).toBe(true);
   });
 });

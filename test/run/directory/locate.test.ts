@@ -9,6 +9,13 @@ describe("locateRun", () => {
     expect(locateRun("/data/out.v2").directory).toBe("/data/out.v2");
   });
 
+  it("takes a whole bucket as the run directory", () => {
+    expect(locateRun("s3://bucket/")).toEqual(locateRun("s3://bucket"));
+    const { directory, outside } = locateRun("s3://bucket");
+    expect({ directory, outside }).toEqual({ directory: "s3://bucket", outside: "s3://bucket" });
+    expect(locateRun("s3://bucket/out").outside).toBe("s3://bucket");
+  });
+
   it("takes a path with a known ending as a file, its state beside it", () => {
     const location = {
       directory: "/data/results.jsonl.sluice",
