@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { isLong } from "./long.ts";
 import { missingS3Server } from "./s3-server.ts";
 
 /** A backend whose client a program stands in for: `test/fakes/cloud-program.ts`. */
@@ -12,8 +13,7 @@ export const clients = { sky: "sky", "code-engine": "ibmcloud" } as const;
 export const clouds = Object.keys(clients) as Cloud[];
 
 /** One cloud, or all of them in `npm run test:long`, for tests of what is the same for all. */
-export const cloudOrAll = (cloud: Cloud): Cloud[] =>
-  process.env.TEST_SLUICE_CLOUDS === "all" ? clouds : [cloud];
+export const cloudOrAll = (cloud: Cloud): Cloud[] => (isLong ? clouds : [cloud]);
 
 /** Skips a test of clouds where their stand-ins cannot work. */
 export function skipWithoutClouds(context: {

@@ -81,26 +81,30 @@ export function startSluice(
   };
 }
 
-/** Commands that only read what a run has written. */
-const readers = ["status", "verify", "results", "logs"];
+/** Commands that start no worker: they read and write files, here or in a store. */
+const inProcess = [
+  ...["status", "verify", "results", "logs"],
+  ...["plan", "shard", "upload", "download"],
+];
 const fleetReaders = ["get", "list", "logs", "task list", "worker list", "worker profiles"];
 
 /**
- * Runs `sluice` to its end. What only reads does so in this process, by the sources: a process for
- * each look takes a third of a second of a core. `examples.test.ts` looks by the packed program.
+ * Runs `sluice` to its end. What starts no worker is called in this process, by the sources: a
+ * process for each call takes a third of a second of a core. `examples.test.ts` and
+ * `far-files.test.ts` have the packed program do the same.
  */
 export function runSluice(
   parameters: readonly string[],
   directory: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<ProcessEnd> {
-  return isReading(parameters)
+  return startsNoWorker(parameters)
     ? callHere(parameters, directory, environment)
     : startSluice(parameters, directory, environment).ended;
 }
 
-function isReading([command = "", ...words]: readonly string[]): boolean {
-  if (command !== "fleet") return readers.includes(command);
+function startsNoWorker([command = "", ...words]: readonly string[]): boolean {
+  if (command !== "fleet") return inProcess.includes(command);
   return fleetReaders.some((reader) => words.join(" ").startsWith(reader));
 }
 

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { inLong } from "../long.ts";
 import { root } from "../meta/source-tree.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
@@ -79,7 +80,8 @@ function follow(variables: Record<string, string>): void {
 describe("examples/fleet-recipes", () => {
   it("goes through the tutorial with folders", () => follow({}));
 
-  it("goes through the tutorial with buckets", (context) => {
+  /** `fleet-mounts.test.ts` has buckets in `npm test`. */
+  inLong?.("goes through the tutorial with buckets", (context) => {
     context.skip(missingS3Server !== undefined, missingS3Server);
     follow({
       ...server.environment,

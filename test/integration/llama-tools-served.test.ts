@@ -5,6 +5,7 @@ import { generateText, jsonSchema, streamText, tool } from "ai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { standInDriver, threeGpus } from "../engines/stand-in-driver.ts";
+import { inLong } from "../long.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
@@ -39,7 +40,8 @@ describe("tools of engine llama", () => {
     const plain = { ...llama, name: "smollm2-135m-instruct", contextTokens: 256 };
     const generation = { temperature: 0, maxNewTokens: 80 };
     const models = { tools: { model: own, generation }, plain: { ...plain, sequences: 1 } };
-    const server = await startServe(serveFolder(), { models }, environment);
+    const PATH = `${standInDriver(threeGpus)}${delimiter}${process.env.PATH}`;
+    const server = await startServe(serveFolder(), { models }, { ...environment, PATH });
     return {
       server,
       client: new OpenAI({ baseURL: server.baseUrl, apiKey: "none", maxRetries: 0 }),
@@ -50,7 +52,18 @@ describe("tools of engine llama", () => {
     const { server, client } = await serve();
     await expectCalls(server, client);
     await expectRefusals(client);
+    await expectNoGpu(server);
   });
+
+  /** A model that uses no GPU beside one is warned of and described so. */
+  async function expectNoGpu(server: Served): Promise<void> {
+    expect(server.log()).toContain("the model computes on the CPU, not on cuda:0,1,2");
+    const reply = await fetch(`${server.addresses.management}/models/plain`);
+    const [described] = (await reply.json()) as [{ workers: [{ pid: number }] }];
+    expect(described).toMatchObject({ deviceType: "cpu", workers: [{ gpu: false }] });
+    const { pid } = described.workers[0];
+    expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).toContain("host/main");
+  }
 
   /** Streamed or not. */
   async function expectCalls(server: Served, client: OpenAI): Promise<void> {
@@ -140,20 +153,8 @@ describe("tools of engine llama", () => {
     expect(choices[0]!.message.content).not.toBe("");
   }
 
-  it("are called by the lines of a batch file, and its other lines are answered", () =>
-    expectBatchOfCalls(["--model", `llama:${model.path}`, "--model.sequences", "4"], environment));
-});
-
-it("a model that uses no GPU beside one is warned of and described so", async (context) => {
-  context.skip(files.missing !== undefined, files.missing);
-  const PATH = `${standInDriver(threeGpus)}${delimiter}${process.env.PATH}`;
-  const plain = { engine: "llama", name: "smollm2-135m-instruct", contextTokens: 256 } as const;
-  const models = { plain: { ...plain, threads: 1, sequences: 1 } };
-  const server = await startServe(serveFolder(), { models }, { ...environment, PATH });
-  expect(server.log()).toContain("the model computes on the CPU, not on cuda:0,1,2");
-  const reply = await fetch(`${server.addresses.management}/models/plain`);
-  const [described] = (await reply.json()) as [{ workers: [{ pid: number }] }];
-  expect(described).toMatchObject({ deviceType: "cpu", workers: [{ gpu: false }] });
-  const { pid } = described.workers[0];
-  expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).toContain("host/main");
+  /** Batch files with tools are in `batch-tools.test.ts`, on another server. */
+  inLong?.("are called by the lines of a batch file, and its other lines are answered", () =>
+    expectBatchOfCalls(["--model", `llama:${model.path}`, "--model.sequences", "4"], environment),
+  );
 });

@@ -6,6 +6,7 @@ import { openedEngine } from "../../src/engines/opened-engine.ts";
 import { openOpenvino } from "../../src/engines/openvino/engine.ts";
 import { openvinoModel } from "../../src/engines/openvino/options.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
+import { inLong, isLong } from "../long.ts";
 import { engineContext, whyOpenvinoIsMissing } from "./llama-files.ts";
 import { hermesTemplate, primed, withTemplate } from "./llama-template.ts";
 import { serveFolder, startServe } from "./served.ts";
@@ -23,8 +24,6 @@ const missing = await whyOpenvinoIsMissing();
 const ask = chatsWithTools(openvinoModel.parse({ engine: "openvino", name: "model" }));
 const environment = { SLUICE_HOME: engineContext.homeDirectory };
 const question = { role: "user" as const, content: "How is the weather in Bern?" };
-/** Batch files go the way that they go with llama: see `llama-tools-served.test.ts`. */
-const inLong = process.env.TEST_SLUICE_CALLS === undefined ? undefined : it;
 
 describe("openvino with a template that has tools", () => {
   beforeEach((context) => context.skip(missing !== undefined, missing));
@@ -39,7 +38,7 @@ describe("openvino with a template that has tools", () => {
     const name = "smollm2-135m-instruct";
     const { path } = await resolveModel(name, engineContext, { download: false });
     model = await withTemplate(path, hermesTemplate, true);
-    other = await withTemplate(path, hermesTemplate);
+    if (isLong) other = await withTemplate(path, hermesTemplate);
     const options = openvinoModel.parse({ engine: "openvino", name: model!.path, ...place });
     engine = openedEngine(await openOpenvino(options, engineContext), { callsTools: true });
   });
@@ -106,19 +105,22 @@ describe("openvino with a template that has tools", () => {
     expect(hello!.usage.promptTokens).toBeGreaterThan(plain!.usage.promptTokens);
   });
 
-  it("calls one tool where calls may not be parallel, and gives several answers", async () => {
-    const [one, several] = await Promise.all([
-      ask(engine, { tool_choice: "required", parallel_tool_calls: false }),
-      ask(engine, { tool_choice: "required", temperature: 1, n: 3 }),
-    ]);
-    expect(callsOf(one!)).toHaveLength(1);
-    const calls = several!.answers.map(({ toolCalls = [] }) => toolCalls);
-    expect(calls).toHaveLength(3);
-    for (const each of calls) expect(each.length).toBeGreaterThan(0);
-    for (const call of callsOf(several!)) expectValid(call);
-    const ids = calls.flat().map(({ id }) => id);
-    expect(new Set(ids).size).toBe(ids.length);
-  });
+  inLong?.(
+    "calls one tool where calls may not be parallel, and gives several answers",
+    async () => {
+      const [one, several] = await Promise.all([
+        ask(engine, { tool_choice: "required", parallel_tool_calls: false }),
+        ask(engine, { tool_choice: "required", temperature: 1, n: 3 }),
+      ]);
+      expect(callsOf(one!)).toHaveLength(1);
+      const calls = several!.answers.map(({ toolCalls = [] }) => toolCalls);
+      expect(calls).toHaveLength(3);
+      for (const each of calls) expect(each.length).toBeGreaterThan(0);
+      for (const call of callsOf(several!)) expectValid(call);
+      const ids = calls.flat().map(({ id }) => id);
+      expect(new Set(ids).size).toBe(ids.length);
+    },
+  );
 
   it("ends text at a stop text, calls by themselves, and both at the limit of tokens", async () => {
     const asked = { messages: primed };
@@ -136,9 +138,10 @@ describe("openvino with a template that has tools", () => {
     expect(short!.answers[0]!.text).toMatch(/^I look it up\..*<tool_call>/s);
   });
 
-  it("has the form that was asked for, or calls a tool", () => expectFormOrCall(ask, engine));
+  inLong?.("has the form that was asked for, or calls a tool", () => expectFormOrCall(ask, engine));
 
-  it("serves calls to OpenAI's own client", async () => {
+  /** A server's clients and batch files go the way that they go with llama. */
+  inLong?.("serves calls to OpenAI's own client", async () => {
     const own = { engine: "openvino" as const, name: other!.path, ...place, sequences: 4 };
     const models = { tools: { model: own, generation: { temperature: 0, maxNewTokens: 80 } } };
     const server = await startServe(serveFolder(), { models }, environment);

@@ -66,7 +66,13 @@ function expected(rows: number, failed: Record<number, string> = {}): unknown[] 
 }
 
 const answers = "batch.map(({ row }) => ({ twice: 2 * row.row }))";
-type Fault = [name: string, source: string, failed: Record<number, string>, model?: JsonObject];
+type Fault = [
+  name: string,
+  source: string,
+  failed: Record<number, string>,
+  rows: number,
+  more?: { model?: JsonObject; says?: string },
+];
 
 const faults: Fault[] = [
   [
@@ -76,14 +82,17 @@ const faults: Fault[] = [
        return ${answers};
      }`,
     { 500: "PREDICTION_FAILED", 1500: "PREDICTION_FAILED", 2500: "PREDICTION_FAILED" },
+    3000,
   ],
   [
     "exits",
     `export function predict(batch) {
-       if (batch.some(({ index }) => index === 333)) process.exit(3);
+       if (batch.some(({ index }) => index === 333)) { console.error("bad"); process.exit(3); }
        return ${answers};
      }`,
     { 333: "ROW_KILLS_ENGINE" },
+    1000,
+    { says: "exit code 3; its last line: bad" },
   ],
   [
     "hangs",
@@ -93,7 +102,8 @@ const faults: Fault[] = [
        return ${answers};
      }`,
     { 70: "ROW_STALLS_WORKER" },
-    { timeoutMs: 1000, maxBatchRows: 8 },
+    300,
+    { model: { timeoutMs: 1000, maxBatchRows: 8 } },
   ],
   [
     "does not have the memory for more than five rows, nor for a certain one",
@@ -104,15 +114,17 @@ const faults: Fault[] = [
        return ${answers};
      }`,
     { 21: "OUT_OF_MEMORY" },
+    1000,
   ],
 ];
 
 describe("a run with a predictor that", () => {
-  it.each(faults)("%s answers every other row, once", async (_, source, failed, model) => {
-    const run = new PredictorRun(3000, source, { maxBatchRows: 64, replicas: 2, ...model });
+  it.each(faults)("%s answers every other row, once", async (_, source, failed, rows, more) => {
+    const run = new PredictorRun(rows, source, { maxBatchRows: 64, replicas: 2, ...more?.model });
     const { code, stderr } = await run.sluice("run", "-c", "job.yaml");
     expect(code, stderr).toBe(1);
-    expect(await run.outcomes()).toEqual(expected(3000, failed));
+    expect(await run.outcomes()).toEqual(expected(rows, failed));
+    expect(run.deadLetters()[0]!.message).toContain(more?.says ?? "");
   });
 
   // By halving, single rows came to an answer that was none: of each batch the first row's.
@@ -141,17 +153,6 @@ describe("a run with a predictor that", () => {
     expect(code, stderr).toBe(0);
     expect(stderr).toMatch(/engine host ended: signal SIGABRT/);
     expect(await run.outcomes()).toEqual(expected(160));
-  });
-
-  it("ends at a row says in the dead letter how", async () => {
-    const source = `export function predict(batch) {
-      if (batch.some(({ index }) => index === 2)) { console.error("bad"); process.exit(3); }
-      return ${answers};
-    }`;
-    const run = new PredictorRun(8, source);
-    await run.sluice("run", "-c", "job.yaml");
-    const [letter] = run.deadLetters();
-    expect(letter?.message).toContain("exit code 3; its last line: bad");
   });
 });
 

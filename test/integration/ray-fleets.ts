@@ -29,6 +29,12 @@ function person(address: string) {
 }
 
 const shell = (text: string) => ["--command", "sh", "--command", "-c", "--arg", text];
+const print = (name: string) => shell(`echo $${name}; printf %s $${name} | wc -c`);
+
+function expectNowhere(secret: string, ...folders: string[]): void {
+  const script = `grep -rl ${secret} "$@" || true`;
+  expect(execFileSync("sh", ["-c", script, "sh", ...folders], { encoding: "utf8" })).toBe("");
+}
 
 /**
  * What is tested of fleets, on a cluster that other tests had before: two further nodes have two
@@ -69,43 +75,6 @@ export const fleetTests: Record<string, (cluster: RayCluster) => Promise<void>> 
     const line = new RegExp(`^(\\d) of 6 on (?:${places}) with GPU [01] for you$`, "gm");
     expect([...logs.matchAll(line)].map(([, task]) => task)).toEqual([..."012345"]);
     expect(await calls.call("verify", "fleets/far/runs/000001")).toMatchObject({ code: 0 });
-  },
-
-  async "shares a GPU between programs that book half of one, and keeps none waiting"(cluster) {
-    const me = person(cluster.address);
-    await me.create(
-      ...["half", "--count", "4", "--max-scale", "4", "--gpu", "l40s:0.5"],
-      ...shell(
-        "echo $SLUICE_RAY_NODE $CUDA_VISIBLE_DEVICES >> begun; until [ -e go ]; do sleep 0.1; done",
-      ),
-    );
-    await until(() => me.lines("begun").length === 4, "four programs");
-    expect(await cluster.booked()).toMatchObject([
-      { CPU: 2, GPU: 1 },
-      { CPU: 2, GPU: 1 },
-    ]);
-    expect(new Set(me.lines("begun")).size).toBe(2);
-    me.let("go");
-    expect(await me.calls.untilOver("half")).toMatchObject({ tasks: { successful: 4 } });
-  },
-
-  async "gets more tasks, and is canceled hard: no program is left on any node"(cluster) {
-    const me = person(cluster.address);
-    await me.create(
-      ...["grown", "--count", "2", "--max-scale", "2"],
-      ...shell("echo $$ >> pids; [ $SLUICE_TASK_INDEX -lt 2 ] || exec sleep 600"),
-    );
-    const added = await me.calls.fleet("add", "--name", "grown", "--count", "4");
-    expect(added).toContain("Successfully added 4 tasks to fleet 'grown'");
-    await until(() => me.lines("pids").length === 4, "two of the added programs");
-    expect((await me.calls.tasks("grown")).map(({ index }) => index)).toEqual([..."012345"]);
-    await me.calls.fleet("cancel", "--name", "grown", "--hard");
-    expect(await me.calls.untilOver("grown")).toMatchObject({
-      ...{ state: "canceled", tasks: { successful: 2, canceled: 4, total: 6 } },
-    });
-    expect(await stillRunning(me.lines("pids").map(Number), 10_000)).toEqual([]);
-    await until(async () => (await cluster.booked()).length === 0, "the actors to leave");
-    expect(await me.calls.fleet("delete", "--name", "grown")).toContain("OK");
   },
 
   async "is created, grown and canceled from outside, by the address of the dashboard"(cluster) {
@@ -150,28 +119,15 @@ export const fleetTests: Record<string, (cluster: RayCluster) => Promise<void>> 
     expect(await me.calls.json("list")).toEqual([]);
   },
 
-  async "has its secrets from the head, sends none there, and says which the head lacks"(cluster) {
+  async "has its secrets from the head, and sends none there"(cluster) {
     const me = person(cluster.dashboard);
-    const print = (name: string) => shell(`echo $${name}; printf %s $${name} | wc -c`);
-    await me.create("keyed", "--count", "1", "--env", "HEAD_TOKEN", ...print("HEAD_TOKEN"));
+    const own = "hf_another_one_of_this_machine";
+    const env = ["--env", `HEAD_TOKEN=${own}`];
+    await me.create("keyed", "--count", "1", ...env, ...print("HEAD_TOKEN"));
     expect(await me.calls.untilOver("keyed")).toMatchObject({ state: "successful" });
     const said = `[redacted]\n${headToken.length}\n`;
     expect(await me.calls.fleet("logs", "--name", "keyed")).toBe(said);
-    const own = "sk-0123456789abcdef";
-    await me.create("keyless", "--count", "1", "--env", `API_KEY=${own}`, ...print("API_KEY"));
-    expect(await me.calls.untilOver("keyless")).toMatchObject({
-      ...{ state: "failed", reason: expect.stringMatching(/^ENV_MISSING: .*API_KEY/) },
-      tasks: { pending: 1, total: 1 },
-    });
-    for (const secret of [own, headToken]) {
-      const found = execFileSync("sh", [
-        "-c",
-        `grep -rl ${secret} "$0" "$1" || true`,
-        me.folder,
-        cluster.directory,
-      ]);
-      expect(found.toString()).toBe("");
-    }
+    for (const secret of [own, headToken]) expectNowhere(secret, me.folder, cluster.directory);
   },
 
   async "goes on where a worker is lost, its process, or a whole node"(cluster) {
@@ -225,8 +181,59 @@ export const fleetTests: Record<string, (cluster: RayCluster) => Promise<void>> 
   },
 };
 
-/** Coordinator and programs are those of local fleets, whose tests are in `fleet.test.ts`. */
+/**
+ * For `npm run test:long`: coordinator and programs are those of local fleets, whose tests are in
+ * `fleet.test.ts` and `fleet-bookings.test.ts`. A run from outside says which secrets are missing.
+ */
 export const longFleetTests: typeof fleetTests = {
+  async "shares a GPU between programs that book half of one, and keeps none waiting"(cluster) {
+    const me = person(cluster.address);
+    await me.create(
+      ...["half", "--count", "4", "--max-scale", "4", "--gpu", "l40s:0.5"],
+      ...shell(
+        "echo $SLUICE_RAY_NODE $CUDA_VISIBLE_DEVICES >> begun; until [ -e go ]; do sleep 0.1; done",
+      ),
+    );
+    await until(() => me.lines("begun").length === 4, "four programs");
+    expect(await cluster.booked()).toMatchObject([
+      { CPU: 2, GPU: 1 },
+      { CPU: 2, GPU: 1 },
+    ]);
+    expect(new Set(me.lines("begun")).size).toBe(2);
+    me.let("go");
+    expect(await me.calls.untilOver("half")).toMatchObject({ tasks: { successful: 4 } });
+  },
+
+  async "says which secret the head lacks, and sends it none"(cluster) {
+    const me = person(cluster.dashboard);
+    const own = "sk-0123456789abcdef";
+    await me.create("keyless", "--count", "1", "--env", `API_KEY=${own}`, ...print("API_KEY"));
+    expect(await me.calls.untilOver("keyless")).toMatchObject({
+      ...{ state: "failed", reason: expect.stringMatching(/^ENV_MISSING: .*API_KEY/) },
+      tasks: { pending: 1, total: 1 },
+    });
+    expectNowhere(own, me.folder, cluster.directory);
+  },
+
+  async "gets more tasks, and is canceled hard: no program is left on any node"(cluster) {
+    const me = person(cluster.address);
+    await me.create(
+      ...["grown", "--count", "2", "--max-scale", "2"],
+      ...shell("echo $$ >> pids; [ $SLUICE_TASK_INDEX -lt 2 ] || exec sleep 600"),
+    );
+    const added = await me.calls.fleet("add", "--name", "grown", "--count", "4");
+    expect(added).toContain("Successfully added 4 tasks to fleet 'grown'");
+    await until(() => me.lines("pids").length === 4, "two of the added programs");
+    expect((await me.calls.tasks("grown")).map(({ index }) => index)).toEqual([..."012345"]);
+    await me.calls.fleet("cancel", "--name", "grown", "--hard");
+    expect(await me.calls.untilOver("grown")).toMatchObject({
+      ...{ state: "canceled", tasks: { successful: 2, canceled: 4, total: 6 } },
+    });
+    expect(await stillRunning(me.lines("pids").map(Number), 10_000)).toEqual([]);
+    await until(async () => (await cluster.booked()).length === 0, "the actors to leave");
+    expect(await me.calls.fleet("delete", "--name", "grown")).toContain("OK");
+  },
+
   async "lets running programs come to their end where it is canceled softly"(cluster) {
     const me = person(cluster.address);
     await me.create(

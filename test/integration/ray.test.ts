@@ -21,6 +21,7 @@ import {
 } from "../chaos/sluice-process.ts";
 import { backendConformance } from "../conformance/backend-conformance.ts";
 import { freePort } from "../free-ports.ts";
+import { inLong, isLong } from "../long.ts";
 import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
@@ -145,12 +146,12 @@ function perNode(workers: readonly ListedWorker[]): number[] {
 const skipWithoutCluster = (context: TestContext) =>
   context.skip(missingCluster !== undefined, missingCluster);
 
-/** From outside, a coordinator on a node does all that one does which was started there. */
+/** In `npm run test:long`: kills, cancels and retries from both sides. */
 const conforming: (readonly [name: string, addressOf: () => string])[] = [
   ["ray, from outside of the cluster", () => cluster.dashboard],
+  ["ray", () => cluster.address],
 ];
-if (process.env.TEST_SLUICE_CLOUDS === "all") conforming.push(["ray", () => cluster.address]);
-for (const [name, addressOf] of conforming) {
+for (const [name, addressOf] of isLong ? conforming : []) {
   backendConformance(name, {
     beforeEach: skipWithoutCluster,
     person(rows) {
@@ -498,7 +499,7 @@ describe("batches of a server, on the cluster", () => {
     expect(await second.end("SIGTERM")).toBe(0);
   });
 
-  it("can be cancelled there: what was answered is kept, the rest is named", async () => {
+  inLong?.("can be cancelled there: what was answered is kept, the rest is named", async () => {
     const { folder, serve } = batchFolder();
     const client = clientOf(await serve());
     const { id } = await begun(client, requests(2000));
@@ -576,7 +577,6 @@ describe("a fleet on Ray", () => {
     await until(async () => (await cluster.booked()).length === 0, "the actors of others to leave");
   });
 
-  const isLong = process.env.TEST_SLUICE_CLOUDS === "all";
   for (const [name, test] of Object.entries({ ...(isLong && longFleetTests), ...fleetTests })) {
     it(name, () => test(cluster));
   }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { wholePattern } from "../../src/foundation/spans.ts";
 import { loadJob } from "../../src/run/job/load.ts";
+import { isLong } from "../long.ts";
 import { root } from "../meta/source-tree.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { findLlamaFiles } from "./llama-files.ts";
@@ -79,10 +80,13 @@ describe("the recipes example", () => {
     expect(results.some(({ directions }) => directions.length === 0)).toBe(true);
   });
 
+  /** In `npm run test:long` with a model, too: its prompts are prepared in the same way. */
+  const ofModel = () =>
+    ["the embedded model", writeSummaryJob(inputs), ["--model.threads", "1"]] as const;
   it.for([
-    ["the fake engine", jobFile, ["--model", "fake"]],
-    ["the embedded model", writeSummaryJob(inputs), ["--model.threads", "1", "--limit", "6"]],
-  ] as const)(
+    ["the fake engine", jobFile, ["--model", "fake"]] as const,
+    ...(isLong ? [ofModel()] : []),
+  ])(
     "finds its prompts prepared by a run before, and answers alike: %s",
     async ([, file, options], context) => {
       const isFake = file === jobFile;

@@ -5,12 +5,17 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { seededRandom } from "../../src/foundation/random.ts";
 import { type KillKind, runUnderKills } from "../chaos/kill-round.ts";
 import { startS3Store } from "../chaos/s3-store.ts";
+import { isLong } from "../long.ts";
 import { missingS3Server } from "../s3-server.ts";
 
 // `npm run chaos -- --store s3 --kills 1000` goes on for as long as you like.
 const { SLUICE_CHAOS_SEED = String(Date.now() % 2 ** 31) } = process.env;
 const seed = Number(SLUICE_CHAOS_SEED);
-const kinds: readonly KillKind[] = ["worker", "coordinator", "group", "store"];
+/** A group is a coordinator with its workers; `npm run test:long` kills either alone, too. */
+const kinds: readonly KillKind[] = [
+  ...(isLong ? (["worker", "coordinator"] as const) : []),
+  ...(["group", "store"] as const),
+];
 /** Of each kind; `kill.test.ts` has more of them. */
 const kills = Number(process.env.TEST_SLUICE_KILLS ?? "1");
 

@@ -1,6 +1,15 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, type TestContext } from "vitest";
+import {
+  afterAll,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+  type TestContext,
+} from "vitest";
 import { runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { callHere } from "../cli/call.ts";
 import { backendConformance } from "../conformance/backend-conformance.ts";
@@ -26,6 +35,8 @@ const shared = "slurm: { timeLimit: 10, shared: true }";
 /** What a person does in a folder of their own on the login node. */
 function login(rows: number, more = shared) {
   const folder = scratchFolder();
+  // Workers that are about to end need their folder, and the next test their room.
+  onTestFinished(() => cluster.until(() => cluster.command("squeue", "--noheader") === ""));
   writeSlurmJob(folder, rows, more);
   const call = (...parameters: string[]) => runSluice(parameters, folder, cluster.environment);
   return {

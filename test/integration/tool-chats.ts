@@ -16,7 +16,7 @@ import { serveFolder } from "./served.ts";
 const never = new AbortController().signal;
 
 /** Sampled answers that must be calls; more in `npm run test:long`. */
-export const sampledCalls = Number(process.env.TEST_SLUICE_CALLS ?? 12);
+export const sampledCalls = Number(process.env.TEST_SLUICE_CALLS ?? 8);
 
 export const weather = {
   type: "function",

@@ -29,6 +29,9 @@ function silenced(file: SourceFile): string[] {
 
 describe("tests", () => {
   const tests = sourceFiles("test");
+  const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+    scripts: Record<string, string>;
+  };
 
   it("are seen", () => {
     expect(tests.length).toBeGreaterThanOrEqual(30);
@@ -74,10 +77,15 @@ describe("tests", () => {
     expect(found).toEqual([]);
   });
 
+  it("run by npm run test:long where a part of them runs there alone", () => {
+    const long = sourceFiles("test/integration").filter(({ text }) => text.includes('/long.ts"'));
+    const named = long.filter(({ path }) => path.endsWith(".test.ts")).map(({ path }) => path);
+    expect(named.length).toBeGreaterThan(5);
+    expect(named.filter((path) => !scripts["test:long"]!.includes(path))).toEqual([]);
+    expect(scripts["test:long"]).toContain("TEST_SLUICE_LONG=1");
+  });
+
   it("are set by variables named TEST_…: the program refuses one of its own that it does not know", () => {
-    const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
-      scripts: Record<string, string>;
-    };
     const refused = Object.values(scripts).flatMap(
       (text) => text.match(/(?<!\w)SLUICE_\w+=/g) ?? [],
     );
