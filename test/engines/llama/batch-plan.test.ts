@@ -141,18 +141,19 @@ describe("gapsToFill", () => {
   const each = (...sequences: number[]) =>
     sequences.map((sequence): [number, number] => [sequence, 1]);
 
-  it("names idle sequences between others", () => {
-    expect(filled(each(0, 2))).toEqual([1]);
-    expect(filled(each(0, 1, 2, 5, 6, 7, 9))).toEqual([3, 4, 8]);
+  it("names idle sequences between many others", () => {
+    expect(filled(each(0, 1, 2, 3, 4, 5, 6, 8))).toEqual([7]);
+    expect(filled(each(...Array(8).keys(), 10, 11, 12, 13, 14, 15, 16, 17))).toEqual([8, 9]);
   });
 
   it("leaves a gap that costs more tokens than it saves", () => {
-    expect(filled(each(0, 3))).toEqual([]);
-    expect(filled(each(0, 4, 6))).toEqual([5]);
+    expect(filled(each(0, 2))).toEqual([]);
+    expect(filled(each(0, 1, 2, 3, 5, 6, 7))).toEqual([]);
+    expect(filled(each(...Array(8).keys(), 10))).toEqual([]);
   });
 
   it("counts those that are filled already", () => {
-    expect(filled(each(0, 2, 5))).toEqual([1, 3, 4]);
+    expect(filled(each(0, 1, 2, 3, 4, 5, 6, 8, 10))).toEqual([7, 9]);
   });
 
   it("fills more on a GPU, up to what a go costs there", () => {
