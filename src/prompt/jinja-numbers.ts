@@ -112,9 +112,13 @@ function areEqual(left: RuntimeValue, right: RuntimeValue): boolean {
 
 /** Whether a text is a number of JSON with the value of another. */
 function spells({ value: text }: RuntimeValue, other: RuntimeValue): boolean {
-  if (typeof text !== "string" || !/^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text)) return false;
+  const number = exactNumber(other);
+  if (number === undefined || typeof text !== "string") return false;
+  // The work of a step is charged by its right side alone, and the text may be the left one.
+  if (text.length > limits.maxTemplateDigits) return false;
+  if (!/^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text)) return false;
   // biome-ignore lint/suspicious/noDoubleEquals: a bigint equals the number of its value.
-  return new WrittenNumber(text).exact == exactNumber(other);
+  return new WrittenNumber(text).exact == number;
 }
 
 function numberOf(value: RuntimeValue): Exact | undefined {
