@@ -170,13 +170,19 @@ export function raisedIfSpent(budget: Amounts, spent: Amounts): string {
   return isSpent ? raised(budget, spent) : "";
 }
 
-/** Twice the budget, or more: joining workers together may have spent more than that. */
+/** As much again as is set or spent, whichever is more: a run may spend more than its budget. */
 function raised(budget: Amounts, spent: Amounts): string {
   const limits = Object.entries(budget).map(([key, limit]) => {
-    const [twice, paid] = [(limit ?? 0) * 2, spent[key] ?? 0];
-    return ` --set budget.${key}=${paid < twice ? twice : Math.ceil(paid * 2)}`;
+    const twice = 2 * Math.max(limit ?? 0, spent[key] ?? 0);
+    return ` --set budget.${key}=${roundedUp(twice)}`;
   });
   return limits.join("");
+}
+
+/** The next number of two digits and zeros: 5,134 is 5,200, and 0.0271 is 0.028. */
+function roundedUp(value: number): number {
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 1);
+  return Number((Math.ceil(value / unit) * unit).toPrecision(2));
 }
 
 /**
