@@ -1,5 +1,6 @@
 import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-options.ts";
 import { absoluteLocation } from "../data/storage/open.ts";
+import { assertOptions, type OptionNames } from "../foundation/call-options.ts";
 import { type ExactRow, type LongNumbers, parseExactly } from "../foundation/exact-json.ts";
 import { linesOfChunks } from "../foundation/lines.ts";
 import { silentLogger } from "../foundation/logger.ts";
@@ -18,6 +19,8 @@ export interface PlaceOptions {
   store?: StoreOptions;
 }
 
+export const placeNames: OptionNames<PlaceOptions> = { store: true };
+
 /** Which lines `results` reads, and how. */
 export interface ResultsOptions extends PlaceOptions {
   /** Dead letters instead of results. */
@@ -30,6 +33,11 @@ export interface ResultsOptions extends PlaceOptions {
   signal?: AbortSignal;
 }
 
+const resultsNames: OptionNames<ResultsOptions> = {
+  ...placeNames,
+  ...{ failed: true, longNumbers: true, follow: true, signal: true },
+};
+
 /**
  * How far a run is, with its tasks and workers: what `sluice status` shows.
  *
@@ -40,6 +48,7 @@ export interface ResultsOptions extends PlaceOptions {
  * console.log(`${state}: ${tasks.successful} of ${tasks.total} tasks`);
  */
 export async function status(output: string, options: PlaceOptions = {}): Promise<StatusReport> {
+  assertOptions("status", options, placeNames);
   const { clock, processes, storage } = open(output, dependenciesFor(options));
   return new StatusReader(storage, { clock, processes }).read({ tasks: true });
 }
@@ -59,6 +68,7 @@ export async function verify(
   output: string,
   options: PlaceOptions = {},
 ): Promise<MendedVerification> {
+  assertOptions("verify", options, placeNames);
   const opened = open(output, dependenciesFor(options));
   return verifyAndMend(opened, opened);
 }
@@ -78,6 +88,7 @@ export async function* results(
   output: string,
   options: ResultsOptions = {},
 ): AsyncGenerator<ExactRow> {
+  assertOptions("results", options, resultsNames);
   const lines = resultLines(output, dependenciesFor(options), options);
   for await (const line of lines) yield parseExactly(line, options.longNumbers) as ExactRow;
 }

@@ -1,6 +1,7 @@
 import { openBackends } from "../backends/registry.ts";
 import { storeFromEnvironment } from "../data/s3/store-options.ts";
 import { absoluteLocation } from "../data/storage/open.ts";
+import { assertOptions, type OptionNames } from "../foundation/call-options.ts";
 import type { Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import type { CancelEnd } from "../run/cancel.ts";
@@ -14,9 +15,9 @@ import { abandonRetry as abandonRetryOf } from "../run/retry/abandon-retry.ts";
 import type { RetryWhere } from "../run/retry/plan-retry.ts";
 import type { RunResult } from "../run/run-job.ts";
 import { backendContext } from "./backend-context.ts";
-import { dependenciesFor, type PlaceOptions } from "./inspect.ts";
+import { dependenciesFor, type PlaceOptions, placeNames } from "./inspect.ts";
 import { programError } from "./program-words.ts";
-import { type RunOptions, surroundingsOf, withStart } from "./run.ts";
+import { continuingNames, type RunOptions, surroundingsOf, withStart } from "./run.ts";
 import { runDependencies } from "./run-dependencies.ts";
 import { cancelAll, openScheduled } from "./scheduled-run.ts";
 import { type StartOptions, startRun } from "./start-run.ts";
@@ -38,6 +39,9 @@ export interface RetryOptions extends ResumeOptions {
   reread?: "input" | { file: string };
 }
 
+const resumeNames: OptionNames<ResumeOptions> = { ...continuingNames, ...placeNames, set: true };
+const retryNames: OptionNames<RetryOptions> = { ...resumeNames, where: true, reread: true };
+
 /**
  * Continues a run with its stored job, as `sluice resume` does. Finishes an unfinished retry. Does
  * nothing to a finished run.
@@ -50,6 +54,7 @@ export interface RetryOptions extends ResumeOptions {
  * console.log(summary.rows.answered, "of", summary.rows.total);
  */
 export async function resume(output: string, options: ResumeOptions = {}): Promise<RunResult> {
+  assertOptions("resume", options, resumeNames);
   return await started(output, options, (location, start) =>
     startRun({ kind: "resume", location, change: changeBy(options) }, start),
   );
@@ -71,6 +76,7 @@ export async function retry(
   output: string,
   options: RetryOptions = {},
 ): Promise<RunResult | undefined> {
+  assertOptions("retry", options, retryNames);
   const { where = "failed", reread: given } = options;
   return await started(output, options, async (location, start) => {
     const { workingDirectory } = surroundingsOf(options);
@@ -94,6 +100,7 @@ export async function abandonRetry(
   output: string,
   options: PlaceOptions = {},
 ): Promise<{ answers: number } | undefined> {
+  assertOptions("abandonRetry", options, placeNames);
   return await managed(output, options, async (location, dependencies) => {
     const abandoned = await abandonRetryOf(location, dependencies);
     return abandoned && { answers: abandoned.dropped.answers };
@@ -121,6 +128,7 @@ export interface CancelOptions extends PlaceOptions {
  * if ((await cancel("out")) === "ended") console.log("stopped; resume continues it");
  */
 export async function cancel(output: string, options: CancelOptions = {}): Promise<CancelEnd> {
+  assertOptions("cancel", options, { ...placeNames, waitMs: true, signal: true });
   const { waitMs = 15_000, signal } = options;
   return await managed(output, options, async (location, dependencies) => {
     const run = await openScheduled(location, dependencies, thisProcess());
@@ -146,6 +154,7 @@ export async function clean(
   output: string,
   options: PlaceOptions & { dryRun?: boolean } = {},
 ): Promise<Cleaning> {
+  assertOptions("clean", options, { ...placeNames, dryRun: true });
   return await managed(output, options, (location, dependencies) =>
     cleanRun(dependencies, location, options.dryRun ?? false),
   );

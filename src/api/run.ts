@@ -10,6 +10,7 @@ import {
 import type { StoreOptions } from "../data/s3/store-options.ts";
 import type { openEngine } from "../engines/registry.ts";
 import { isPackageWhole } from "../entry.ts";
+import { assertOptions, type OptionNames } from "../foundation/call-options.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { type Logger, silentLogger, textLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
@@ -39,7 +40,10 @@ export interface RunOptions {
   extend?: boolean;
   /** Fetch engine packages and models that are not on this machine; default true. */
   install?: boolean;
-  /** Called for each event, as it happens. If it throws, the run stops, and the call throws it. */
+  /**
+   * Called for each event, as it happens. If it throws or rejects, the run stops, and the call
+   * throws the error.
+   */
   onEvent?(event: RunEvent): void;
   /** Show progress on stderr, as `sluice run` does; default false. */
   progress?: boolean;
@@ -55,6 +59,17 @@ export interface RunOptions {
    */
   environment?: Readonly<Record<string, string | undefined>>;
 }
+
+const planningNames = {
+  ...{ install: true, onEvent: true, signal: true, logger: true },
+  ...{ workingDirectory: true, environment: true },
+} as const;
+/** The options of calls that work on a run which exists. */
+export const continuingNames = { ...planningNames, progress: true } as const;
+export const runNames: OptionNames<RunOptions> = {
+  ...continuingNames,
+  ...{ overwrite: true, fork: true, extend: true },
+};
 
 /**
  * Runs a job with worker processes on this machine, as `sluice run` does. The same call continues a
@@ -75,7 +90,8 @@ export interface RunOptions {
  * console.log(summary.rows.answered, "of", summary.rows.total, "rows in", summary.output);
  */
 export async function run(job: JobInput | string, options: RunOptions = {}): Promise<RunResult> {
-  return runWith(job, options, {});
+  assertOptions("run", options, runNames);
+  return await runWith(job, options, {});
 }
 
 /** The tracing of a run, and the span to which it belongs. */
@@ -119,7 +135,8 @@ function tracedBy(tracing: RunTracing | undefined, options: StartOptions): Start
 /** True if a job is known to run on this machine before it is read. */
 async function isLocal(job: JobInput | string, surroundings: Surroundings): Promise<boolean> {
   if (typeof job === "string") return await hasDefaultBackend({ ...surroundings, file: job });
-  return job.backend === undefined || job.backend === "local";
+  // Anything that cannot be a job is refused where jobs are read.
+  return job?.backend === undefined || job.backend === "local";
 }
 
 /**
@@ -170,16 +187,27 @@ export async function withStart<Result extends RunResult | undefined>(
 function guarded({ onEvent, signal }: Pick<RunOptions, "onEvent" | "signal">) {
   const stop = new AbortController();
   let failed: { error: unknown } | undefined;
+  let isOver = false;
+  const fail = (error: unknown) => {
+    // Nobody waits for the call any more: the program hears of it as of any rejection.
+    if (isOver) throw error;
+    failed ??= { error };
+    stop.abort();
+  };
   return {
     signal: signal ? AbortSignal.any([signal, stop.signal]) : stop.signal,
-    failure: () => failed,
+    failure() {
+      isOver = true;
+      return failed;
+    },
     onEvent(event: RunEvent): void {
       if (failed) return;
       try {
-        onEvent?.(event);
+        // The type allows functions that are async.
+        const returned: unknown = onEvent?.(event);
+        if (returned instanceof Promise) returned.catch(fail);
       } catch (error) {
-        failed = { error };
-        stop.abort();
+        fail(error);
       }
     },
   };
@@ -237,6 +265,8 @@ export interface PlanOptions
   measure?: number | true;
 }
 
+const planNames: OptionNames<PlanOptions> = { ...planningNames, shownRows: true, measure: true };
+
 /**
  * What a job would do, as `sluice plan` shows it: rows, tasks, requests, an estimate of tokens,
  * money and time, the first rendered prompts. Writes nothing, and sends nothing without `measure`.
@@ -247,6 +277,7 @@ export interface PlanOptions
  * console.log(rows, "rows in", tasks, "tasks; the first sends", shown[0]?.requests);
  */
 export async function plan(job: JobInput | string, options: PlanOptions = {}): Promise<RunPreview> {
+  assertOptions("plan", options, planNames);
   const { shownRows = 2, logger = silentLogger, onEvent } = options;
   const surroundings = surroundingsOf(options);
   const context = backendContext(surroundings, logger);

@@ -1,12 +1,13 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
+import { assertOptions } from "../foundation/call-options.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { planPath } from "../run/directory/layout.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import { type RunStatus, StatusReader } from "../run/status/status.ts";
-import { dependenciesFor, type PlaceOptions } from "./inspect.ts";
+import { dependenciesFor, type PlaceOptions, placeNames } from "./inspect.ts";
 import { programError } from "./program-words.ts";
 import { thisProcess } from "./this-process.ts";
 
@@ -36,6 +37,7 @@ const readsAtOnce = 8;
  * }
  */
 export async function* runs(place = ".", options: PlaceOptions = {}): AsyncGenerator<FoundRun> {
+  assertOptions("runs", options, placeNames);
   const root = absoluteLocation(thisProcess().workingDirectory, place);
   try {
     yield* runsBelow(root, dependenciesFor(options));

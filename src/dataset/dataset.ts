@@ -1,4 +1,5 @@
 import type { StageState } from "../engines/engine.ts";
+import { assertOptions } from "../foundation/call-options.ts";
 import { toColumns } from "../foundation/column-batch.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { ExactRow } from "../foundation/exact-json.ts";
@@ -194,14 +195,18 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
    *
    * @param size number of rows; below 1, the share of rows.
    */
-  sample(size: number, { seed = 0 }: { seed?: number } = {}): Dataset<Row> {
+  sample(size: number, options: SeedOptions = {}): Dataset<Row> {
+    assertOptions("sample", options, { seed: true }, optionsPage);
+    const { seed = 0 } = options;
     whole("seed", seed, 0);
     if (size > 0 && size < 1) return this.#with({ kind: "sample", share: size, seed });
     return this.#with({ kind: "sample", rows: whole("sample", size, 1), seed });
   }
 
   /** Puts the rows into a random order. Rows that do not fit into memory are kept on disk. */
-  shuffle({ seed = 0 }: { seed?: number } = {}): Dataset<Row> {
+  shuffle(options: SeedOptions = {}): Dataset<Row> {
+    assertOptions("shuffle", options, { seed: true }, optionsPage);
+    const { seed = 0 } = options;
     return this.#with({ kind: "shuffle", seed: whole("seed", seed, 0) });
   }
 
@@ -394,11 +399,13 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     stage: JsonObject,
     code: Code | undefined,
     isOneToOne: boolean,
-    { closure }: FunctionOptions = {},
+    options: FunctionOptions = {},
   ): Dataset<Out> {
     const { kind } = stage;
+    // Those of `mapBatches` are read before.
+    if (kind !== "mapBatches") assertOptions(String(kind), options, { closure: true }, optionsPage);
     const hasCode = kind !== "select" && kind !== "rename";
-    const given = hasCode ? { code: stepCodeOf(String(kind), code, closure) } : {};
+    const given = hasCode ? { code: stepCodeOf(String(kind), code, options.closure) } : {};
     return this.#with({ kind: "stage", stage, ...given, isOneToOne });
   }
 }
@@ -406,6 +413,9 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
 /** Options of `iterBatches`. */
 export interface IterBatchesOptions extends BatchesForm, ReadDatasetOptions {}
 
+const optionsPage = "docs/dataset.md";
+
+type SeedOptions = { seed?: number };
 type OutputFormat = "jsonl" | "csv" | "json" | "parquet";
 type WriteOptions = Omit<RunDatasetOptions, "output">;
 

@@ -1,8 +1,9 @@
 import { resolve } from "node:path";
-import { plan, type RunOptions, runWith, surroundingsOf } from "../api/run.ts";
+import { plan, type RunOptions, runNames, runWith, surroundingsOf } from "../api/run.ts";
 import { inputColumns, type StreamOptions, streamJob } from "../api/stream.ts";
 import { type Column, ColumnTally } from "../data/columns.ts";
 import type { StageState } from "../engines/engine.ts";
+import { assertOptions, type OptionNames } from "../foundation/call-options.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { ExactRow } from "../foundation/exact-json.ts";
 import type { JsonObject } from "../foundation/json.ts";
@@ -66,11 +67,20 @@ export interface DatasetRun extends RunResult {
   resumed: number;
 }
 
+const readNames: OptionNames<ReadDatasetOptions> = {
+  ...{ install: true, signal: true, logger: true, workingDirectory: true, environment: true },
+  ...{ onEvent: true, resources: true, job: true },
+};
+const jobNames = { output: true, job: true, resources: true } as const;
+const runDatasetNames: OptionNames<RunDatasetOptions> = { ...runNames, ...jobNames, fresh: true };
+const optionsPage = "docs/dataset.md";
+
 export async function runDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
   typedOutput = false,
 ): Promise<DatasetRun> {
+  assertOptions("a run of a dataset", options, runDatasetNames, optionsPage);
   const { fresh, overwrite = false, ...others } = options;
   const isFresh = fresh ?? overwrite;
   const workshop = Workshop.beside(outputPath(options), {
@@ -81,7 +91,7 @@ export async function runDataset(
   const tally = new StageTally();
   const onEvent = (event: RunEvent) => {
     tally.hear(event);
-    options.onEvent?.(event);
+    return options.onEvent?.(event);
   };
   const { job: _, output: __, resources: ___, ...running } = others;
   const job = jobWith(segment, options, typedOutput);
@@ -165,6 +175,7 @@ export function jobOfDataset(
   { source, steps }: Pipeline,
   options: Pick<RunDatasetOptions, "output" | "job" | "resources">,
 ): JobInput {
+  assertOptions("the job of a dataset", options, jobNames, optionsPage);
   if (source.kind === "rows") throw bound("its rows come from this program");
   if (source.kind === "union") throw bound("the rows of its datasets are put together first");
   let segment = segmentOf(source.input, source.isTyped);
@@ -188,9 +199,11 @@ export async function planDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
 ): Promise<RunPreview> {
+  assertOptions("the plan of a dataset", options, runDatasetNames, optionsPage);
   const workshop = await Workshop.temporary(interim(options), outputPath(options));
   try {
-    const { job: _, output: __, resources: ___, ...planning } = options;
+    const { install, signal, logger, workingDirectory, environment, onEvent } = options;
+    const planning = { install, signal, logger, workingDirectory, environment, onEvent };
     return await plan(jobWith(await workshop.lastSegment(pipeline), options), planning);
   } finally {
     await workshop.close();
@@ -208,6 +221,7 @@ export async function* rowsOfDataset(
   most?: number,
   onEnd?: StreamOptions["onEnd"],
 ): AsyncGenerator<ExactRow> {
+  assertOptions("reading a dataset", options, readNames, optionsPage);
   const workshop = await Workshop.temporary(interim(options));
   let given = 0;
   try {
@@ -238,6 +252,7 @@ export async function schemaOfDataset(
   pipeline: Pipeline,
   options: ReadDatasetOptions,
 ): Promise<DatasetColumn[]> {
+  assertOptions("the schema of a dataset", options, readNames, optionsPage);
   const known = await columnsOfSource(pipeline, options);
   if (known) return known;
   const tally = new ColumnTally();

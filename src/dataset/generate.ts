@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { assertOptions } from "../foundation/call-options.ts";
 import type { Json, JsonObject } from "../foundation/json.ts";
 import { isZodSchema } from "../prompt/structure/zod-schema.ts";
 import type { JobInput } from "../run/job/schema.ts";
@@ -113,6 +114,11 @@ type RowOptions<Field extends string> = Pick<
   output?: undefined;
 };
 
+const optionNames = {
+  ...{ model: true, prompt: true, prompts: true, output: true, generation: true },
+  ...{ field: true, name: true },
+} as const;
+
 /**
  * A stage that sends a request to a model for each row, for `dataset.pipe`.
  *
@@ -140,6 +146,7 @@ export function generate<
 export function generate<Field extends string>(
   options: GenerateOptions<Field, z.ZodType>,
 ): Pipe<Field, unknown, string> {
+  assertOptions("generate", options, optionNames, "docs/dataset.md");
   const { model, prompt, prompts, output, generation, field = "answer", name } = options;
   const stage = {
     kind: "generate",

@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { z } from "zod";
+import { assertOptions } from "../foundation/call-options.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { ExactRow } from "../foundation/exact-json.ts";
 import { isJsonObject, type JsonObject } from "../foundation/json.ts";
@@ -150,8 +151,11 @@ interface TableSource {
 
 function tableSource(format: string): TableSource {
   return (path: InputPath, given?: z.ZodType<object> | TableOptions<z.ZodType<object>, string>) => {
-    const { schema, columns } =
-      given === undefined || isZodSchema(given) ? { schema: given, columns: undefined } : given;
+    if (given === undefined || isZodSchema(given)) {
+      return new Dataset<never>(sourceOf(path, format, given));
+    }
+    assertOptions(format, given, { columns: true, schema: true }, "docs/dataset.md");
+    const { schema, columns } = given;
     return new Dataset<never>(sourceOf(path, format, schema, columns));
   };
 }

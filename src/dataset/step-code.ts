@@ -1,11 +1,11 @@
 import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
+import { assertOptions, type OptionNames } from "../foundation/call-options.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { digestOf, sha256Hex } from "../foundation/hashing.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { typedResult } from "../foundation/json-result.ts";
 import { parseMemory } from "../foundation/memory-size.ts";
-import { nearest } from "../foundation/suggest.ts";
 import { toWire } from "../foundation/typed-json.ts";
 import type { StepCode } from "./step.ts";
 import type { BatchOptions, Closure } from "./types.ts";
@@ -90,19 +90,19 @@ function pathOf(address: string): string {
   });
 }
 
-const optionNames = [
-  "batchSize",
-  "rows",
-  "batchFormat",
-  "concurrency",
-  "numCpus",
-  "numGpus",
-  "memory",
-  "constructorArgs",
-  "timeoutMs",
-  "name",
-  "closure",
-] as const satisfies readonly (keyof BatchOptions)[];
+const optionNames: OptionNames<BatchOptions> = {
+  batchSize: true,
+  rows: true,
+  batchFormat: true,
+  concurrency: true,
+  numCpus: true,
+  numGpus: true,
+  memory: true,
+  constructorArgs: true,
+  timeoutMs: true,
+  name: true,
+  closure: true,
+};
 
 /**
  * The stage of a `mapBatches` call, as a job has it.
@@ -110,14 +110,7 @@ const optionNames = [
  * @throws SluiceError `OPTION_UNKNOWN`, which names the nearest option.
  */
 export function batchStage(options: BatchOptions): JsonObject {
-  for (const name of Object.keys(options)) {
-    if ((optionNames as readonly string[]).includes(name)) continue;
-    const meant = nearest(name, optionNames);
-    const instead = meant ? `did you mean ${meant}?` : `it has ${optionNames.join(", ")}`;
-    throw new SluiceError("OPTION_UNKNOWN", `mapBatches: ${name}; ${instead}`, {
-      hint: "see docs/dataset.md",
-    });
-  }
+  assertOptions("mapBatches", options, optionNames, "docs/dataset.md");
   const { memory, closure: _, ...others } = options;
   const memoryBytes = typeof memory === "string" ? parseMemory(memory) : memory;
   const stage = {

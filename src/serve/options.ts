@@ -111,6 +111,7 @@ const batches = z
 const seconds = z.int().min(1).max(86_400);
 
 /** Archives, and what TorchServe's wire needs beside the models. */
+const archiveWorkers = z.strictObject(workerOptions.shape);
 const archives = z.strictObject({
   /** Folder of archives that may be registered. */
   modelStore: z.string().min(1).optional(),
@@ -128,7 +129,7 @@ const archives = z.strictObject({
   /** Most GPUs that workers get in turn. Default: all that the machine shows. */
   gpus: z.int().min(0).optional(),
   /** How models are served, by name of model or archive. */
-  models: z.record(z.string(), workerOptions).default({}),
+  models: z.record(z.string(), archiveWorkers).default({}),
 });
 
 /** A path whose bodies name the model that answers them. */
@@ -171,8 +172,9 @@ export const serveSchema = z.strictObject({
 /** The keys of a server's file at a path, for suggestions. */
 export function serveKeysAt(path: readonly string[]): readonly string[] {
   // Names of models, and numbers in lists, are not keys.
-  const isListed = ["routes", "tokens", "models"].includes(path[0] ?? "") && path.length === 2;
-  const at = isListed ? path[0]! : path.join(".");
+  const above = path.slice(0, -1).join(".");
+  const isListed = ["routes", "tokens", "models", "archives.models"].includes(above);
+  const at = isListed ? above : path.join(".");
   return Object.keys(shapes[at]?.shape ?? {});
 }
 
@@ -180,6 +182,7 @@ const shapes: Readonly<Record<string, { shape: object }>> = {
   ...{ "": serveSchema, limits: serveLimits, archives, batches },
   ...{ "batches.ray": rayOptions, "batches.workers": workersOptions },
   ...{ routes: bodyRoute, tokens: token, models: servedModel },
+  "archives.models": archiveWorkers,
 };
 
 export type ServeInput = z.input<typeof serveSchema>;

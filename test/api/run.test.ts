@@ -98,6 +98,17 @@ describe("run, for programs", () => {
     expect(summary.rows.resumed).toBeGreaterThanOrEqual(10);
   });
 
+  it("stops the run and throws what its async function for events rejects with", async () => {
+    const own = new Error("of my own async function");
+    const onEvent = async (event: RunEvent) => {
+      if (event.type === "task-start") throw own;
+    };
+    const slow: JobInput = { ...job, model: { engine: "fake", latencyMs: 20, capacity: 1 } };
+    await expect(run(slow, { workingDirectory: folder, onEvent })).rejects.toBe(own);
+    const { summary } = await run(job, { workingDirectory: folder });
+    expect(summary.rows).toMatchObject({ total: 25, answered: 25 });
+  });
+
   it("reads a job file by its path", async () => {
     const { input: _input, ...rest } = job;
     await writeFile(join(folder, "job.json"), JSON.stringify({ ...rest, input: "rows.jsonl" }));
@@ -105,6 +116,14 @@ describe("run, for programs", () => {
     expect(summary.rows.answered).toBe(25);
     const part = await readFile(join(folder, "out/part-00000.jsonl"), "utf8");
     expect(part.split("\n").length - 1).toBe(10);
+  });
+
+  it("leaves no folder where the input or the prompt is refused", async () => {
+    const missing = run({ ...job, input: "rows.txt" }, { workingDirectory: folder });
+    await expect(missing).rejects.toMatchObject({ code: "INPUT_MISSING" });
+    const unfit = run({ ...job, prompt: "{{ texxt }}" }, { workingDirectory: folder });
+    await expect(unfit).rejects.toMatchObject({ code: "PROMPT_UNFIT" });
+    expect((await readdir(folder)).filter((name) => name === "out")).toEqual([]);
   });
 
   it("leaves nothing behind where engine or model cannot be had", async () => {

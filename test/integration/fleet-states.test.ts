@@ -13,7 +13,12 @@ describe("a fleet that was interrupted", () => {
     const calls = new FleetCalls(folder);
     for (const [name, text, state, reason] of [
       ["well", "true", "successful", null],
-      ["badly", "exit $SLUICE_TASK_INDEX", "failed", "1 of 2 tasks failed"],
+      [
+        "badly",
+        `test -e ${folder}/mended || exit $SLUICE_TASK_INDEX`,
+        "failed",
+        "1 of 2 tasks failed",
+      ],
     ] as const) {
       const create = ["fleet", "create", "--name", name, "--count", "2", "--retries", "0"];
       await calls.call(...create, "--cpu", "0.5", "--wait", ...shell(text));
@@ -42,6 +47,15 @@ describe("a fleet that was interrupted", () => {
       expect(await calls.tasks(name)).toEqual(before);
       expect(await calls.call("verify", run)).toMatchObject({ code: 0 });
     }
+    const again = await calls.call("fleet", "resume", "--name", "well");
+    expect(again.stderr).toBe("batch 1 of fleet well is finished: there is nothing to do\n");
+    const failed = await calls.call("fleet", "resume", "--name", "badly");
+    const told = "batch 1 of fleet badly is finished: 1 of 2 tasks failed; ";
+    const [, advised] = /^.*; (sluice .*) runs them again\n$/.exec(failed.stderr) ?? [];
+    expect([failed.code, failed.stderr]).toEqual([1, expect.stringContaining(told)]);
+    writeFileSync(join(folder, "mended"), "");
+    expect(await calls.call(...advised!.split(" ").slice(1))).toMatchObject({ code: 0 });
+    expect(await calls.tasks("badly")).toMatchObject([1, 2].map(() => ({ state: "successful" })));
   });
 
   it("counts a task whose results have their names, canceled or not", async () => {

@@ -50,6 +50,11 @@ describe("the file of a server", () => {
       "serve.yaml:4, field models.m.worker",
     ],
     [
+      "models:\n  m: fake\narchives:\n  models:\n    ko.mar: { batchSise: 2 }\n",
+      "archives.models.ko.mar.batchSise: is not a key here; did you mean batchSize?",
+      "serve.yaml:5, field archives.models.ko.mar.batchSise",
+    ],
+    [
       "models:\n  m: fake\ntokens:\n  - { name: a, sha256: abc }\n",
       /must be the SHA-256 of the token/,
       "serve.yaml:4, field tokens.0.sha256",

@@ -1,3 +1,4 @@
+import { SluiceError } from "../../foundation/errors.ts";
 import {
   estimatedTokens,
   type FinishReason,
@@ -9,12 +10,13 @@ import {
   type TextMessage,
 } from "../../foundation/inference.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { oneOf, shown } from "../../foundation/suggest.ts";
 import type { BatchCost } from "./next-batch.ts";
 
 /** The keys of an answer: an object with these keys and no others is one. */
 const answerKeys = new Set(["text", "finishReason", "promptTokens", "completionTokens"]);
 
-const finishReasons = new Set<Json | undefined>(["stop", "length", "error"]);
+const finishReasons: readonly FinishReason[] = ["stop", "length", "error"];
 
 /**
  * The response for a result of the user's code. A text, and an object with `text` and only
@@ -22,14 +24,15 @@ const finishReasons = new Set<Json | undefined>(["stop", "length", "error"]);
  * JSON value is the answer's value.
  *
  * @param seconds the time of its batch.
+ * @returns an error if the object says an unknown reason, or a number of tokens that is none.
  * @example
  * predictionResponse({ label: "good", score: 0.9 }, 0.2).answers[0].value; // the same object
  * predictionResponse({ text: "Yes.", completionTokens: 2 }, 0.2).answers[0].text; // "Yes."
  */
-export function predictionResponse(result: Json, seconds: number): InferenceResponse {
+export function predictionResponse(result: Json, seconds: number): InferenceResponse | SluiceError {
   if (typeof result === "string") return wordsResponse(result, {}, seconds);
   if (isJsonObject(result) && typeof result.text === "string" && isAnswer(result)) {
-    return wordsResponse(result.text, result, seconds);
+    return problemOf(result) ?? wordsResponse(result.text, result, seconds);
   }
   const answer = { text: JSON.stringify(result), value: result, finishReason: "stop", tokens: 0 };
   return { answers: [answer as typeof answer & { finishReason: "stop" }], usage: noUsage, seconds };
@@ -37,8 +40,7 @@ export function predictionResponse(result: Json, seconds: number): InferenceResp
 
 function wordsResponse(text: string, said: JsonObject, seconds: number): InferenceResponse {
   const [promptTokens, tokens] = [countOf(said.promptTokens), countOf(said.completionTokens)];
-  const known = finishReasons.has(said.finishReason);
-  const finishReason = known ? (said.finishReason as FinishReason) : "stop";
+  const finishReason = (said.finishReason ?? "stop") as FinishReason;
   return {
     answers: [{ text, finishReason, tokens }],
     usage: { promptTokens, cachedTokens: 0, completionTokens: tokens },
@@ -51,7 +53,21 @@ function isAnswer(result: JsonObject): boolean {
 }
 
 function countOf(said: Json | undefined): number {
-  return typeof said === "number" && Number.isInteger(said) && said > 0 ? said : 0;
+  return typeof said === "number" ? said : 0;
+}
+
+function problemOf(said: JsonObject): SluiceError | undefined {
+  const reason = said.finishReason ?? "stop";
+  if (!finishReasons.some((each) => each === reason)) {
+    return new SluiceError("PREDICTION_FAILED", `finishReason ${oneOf(reason, finishReasons)}`);
+  }
+  for (const key of ["promptTokens", "completionTokens"]) {
+    const count = said[key] ?? 0;
+    if (Number.isSafeInteger(count) && Number(count) >= 0) continue;
+    const detail = `${key} must be a whole number of 0 or more, not ${shown(count)}`;
+    return new SluiceError("PREDICTION_FAILED", detail);
+  }
+  return undefined;
 }
 
 /** What the user's code learns of each request, in a form for JSON. */

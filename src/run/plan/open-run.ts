@@ -294,12 +294,12 @@ async function planRun(
 ): Promise<{ plan: Plan; isOurs: boolean }> {
   const { clock, random, software, inputs } = dependencies;
   const uniqueId = sortableId(clock, random);
-  // The probe waits for the disk, the scan for the processor.
-  const probing = probeStore(storage, uniqueId);
-  probing.catch(() => {});
   const found = await findInput(job, inputs);
   const { openFile } = found;
   await assertPromptsFit(found.files, job, openFile);
+  // It waits for the disk, the scan for the processor. What is refused before leaves nothing.
+  const probing = probeStore(storage, uniqueId);
+  probing.catch(() => {});
   const outside = dependencies.openStorage(location.outside);
   const { openStorage } = dependencies;
   const place = { location, storage, outside, openStorage };

@@ -1,6 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { nearest } from "../../foundation/suggest.ts";
+import { workerOptions } from "./archive-options.ts";
 
 /** What a `config.properties` of TorchServe says. */
 export interface ConfigProperties {
@@ -15,7 +16,8 @@ interface Property {
   line: number;
 }
 
-type Read = (value: string) => JsonObject;
+/** @param warn gets what is said of an unknown key inside of the value. */
+type Read = (value: string, warn: (problem: string) => void) => JsonObject;
 
 const longestSeconds = 86_400;
 
@@ -29,7 +31,7 @@ const known: Readonly<Record<string, Read>> = {
   metrics_address: (value) => ({ listen: { metrics: addressOf(value) } }),
   model_store: (value) => ({ archives: { modelStore: value } }),
   load_models: (value) => ({ archives: loadedArchives(value) }),
-  models: (value) => ({ archives: { models: servedArchives(value) } }),
+  models: (value, warn) => ({ archives: { models: servedArchives(value, warn) } }),
   default_workers_per_model: (value) => ({ archives: { workers: wholeNumber(value, 0) } }),
   number_of_gpu: (value) => ({ archives: { gpus: wholeNumber(value, 0) } }),
   allowed_urls: (value) => ({ archives: { urls: value.split(",").map(addressPrefix) } }),
@@ -80,16 +82,18 @@ export function readConfigProperties(text: string, file: string): ConfigProperti
   const warnings: string[] = [];
   let keys: JsonObject = {};
   for (const { key, value, line } of propertiesOf(text)) {
+    const warn = (problem: string) => warnings.push(`${file}:${line}: ${problem}`);
     const read = Object.hasOwn(known, key) ? known[key] : undefined;
     if (read === undefined) {
-      const meant = nearest(key, Object.keys(known));
-      const more = meant === undefined ? "" : `; did you mean ${meant}?`;
       const isTheirs = withoutEffect.has(key);
-      warnings.push(`${file}:${line}: ${key} ${isTheirs ? "has no effect" : `is unknown${more}`}`);
+      warn(isTheirs ? `${key} has no effect` : unknownKey(key, Object.keys(known)));
       continue;
     }
     try {
-      keys = mergedKeys(keys, read(value));
+      keys = mergedKeys(
+        keys,
+        read(value, (problem) => warn(`${key}: ${problem}`)),
+      );
     } catch (thrown) {
       const problem = (thrown as Error).message;
       throw new SluiceError("SERVER_INVALID", `${key} ${problem}, not ${JSON.stringify(value)}`, {
@@ -99,6 +103,11 @@ export function readConfigProperties(text: string, file: string): ConfigProperti
     }
   }
   return { keys, warnings };
+}
+
+function unknownKey(key: string, others: readonly string[]): string {
+  const meant = nearest(key, others);
+  return `${key} is unknown${meant === undefined ? "" : `; did you mean ${meant}?`}`;
 }
 
 /** Two objects as one; where both have a value that is not an object, the second one's. */
@@ -184,8 +193,10 @@ export function archiveNames(entries: readonly string[]): Record<string, string>
   return Object.fromEntries(named);
 }
 
+const workerKeys = Object.keys(workerOptions.shape);
+
 /** `models={"NAME": {"VERSION": {"marName": "…", "minWorkers": 1, …}}}`, by archive or name. */
-function servedArchives(value: string): JsonObject {
+function servedArchives(value: string, warn: (problem: string) => void): JsonObject {
   const shape = 'must be JSON such as {"noop": {"1.0": {"marName": "noop.mar", "batchSize": 8}}}';
   let models: Json;
   try {
@@ -200,7 +211,12 @@ function servedArchives(value: string): JsonObject {
     for (const options of Object.values(versions)) {
       if (!isJsonObject(options)) throw new Error(shape);
       const { marName, defaultVersion, ...settings } = options;
-      served[typeof marName === "string" ? marName : name] = settings;
+      const given = Object.entries(settings).filter(([key]) => {
+        const isKnown = workerKeys.includes(key);
+        if (!isKnown) warn(`${name}: ${unknownKey(key, workerKeys)}`);
+        return isKnown;
+      });
+      served[typeof marName === "string" ? marName : name] = Object.fromEntries(given);
     }
   }
   return served;

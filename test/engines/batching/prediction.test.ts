@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { predictionResponse, requestCost } from "../../../src/engines/batching/prediction.ts";
 import { noUsage } from "../../../src/foundation/inference.ts";
+import type { JsonObject } from "../../../src/foundation/json.ts";
 import { chatRequest } from "../engine-context.ts";
 
 describe("predictionResponse", () => {
@@ -17,11 +18,27 @@ describe("predictionResponse", () => {
     });
   });
 
+  it("refuses answers with unknown reasons, and tokens that no model can count", () => {
+    const nulls = { text: "a", finishReason: null, promptTokens: null };
+    expect(predictionResponse(nulls, 0)).toMatchObject({ answers: [{ finishReason: "stop" }] });
+    const message = (said: JsonObject) =>
+      (predictionResponse({ text: "a", ...said }, 0) as Error).message;
+    expect(message({ finishReason: "lenght" })).toContain(
+      'finishReason must be one of stop, length, error, not "lenght"; did you mean length?',
+    );
+    expect(message({ promptTokens: -1 })).toContain(
+      "promptTokens must be a whole number of 0 or more, not -1",
+    );
+    for (const completionTokens of [1.5, "12", [], 1e300]) {
+      expect(message({ completionTokens })).toContain("completionTokens must be a whole number");
+    }
+  });
+
   it.each([[null], [3], [[0.1, 0.2]], [{ label: "good" }], [{ text: "a", label: "good" }]])(
     "takes %j as a value",
     (value) => {
-      const [answer] = predictionResponse(value, 0).answers;
-      expect(answer).toMatchObject({ value, text: JSON.stringify(value) });
+      const answer = { value, text: JSON.stringify(value) };
+      expect(predictionResponse(value, 0)).toMatchObject({ answers: [answer] });
     },
   );
 });

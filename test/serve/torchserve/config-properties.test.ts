@@ -73,6 +73,14 @@ describe("config.properties", () => {
     ]);
   });
 
+  it("names unknown keys of a model by its name, and takes the others", () => {
+    const { keys, warnings } = read('models={"noop": {"1.0": {"batchSise": 8, "maxWorkers": 2}}}');
+    expect(keys).toEqual({ archives: { models: { noop: { maxWorkers: 2 } } } });
+    expect(warnings).toEqual([
+      "config.properties:1: models: noop: batchSise is unknown; did you mean batchSize?",
+    ]);
+  });
+
   it.each([
     ["job_queue_size=0", "a whole number from 1"],
     ["job_queue_size=ten", "a whole number from 1"],

@@ -12,6 +12,7 @@ import type { Fleet, FleetBatch } from "../../../run/fleet/fleet.ts";
 import type { StatusReport } from "../../../run/status/status.ts";
 import type { CliIo } from "../../io.ts";
 import { interruptionOf, startOptions, withOpenedRun } from "../../run-call.ts";
+import { argumentOf } from "../../run-target.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { untilSignal } from "../../until-signal.ts";
 import { type FleetTarget, openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
@@ -105,6 +106,7 @@ async function resumeBatch(
     const run = (await untilIdle(target, batch, io))?.run;
     if (run === undefined) throw neverPlanned(target.fleet, batch);
     if (run.sealedAt !== null) {
+      if (flags.only === undefined && !flags.quiet) await tellFinished(target, batch, run.rows, io);
       const code = run.state === "successful" ? exitCodes.ok : exitCodes.failedRows;
       return { code, isStopped: false };
     }
@@ -122,6 +124,22 @@ async function resumeBatch(
       throw thrown;
     }
   }
+}
+
+/** Says of a batch that is sealed why nothing is done, and what would run its failed tasks. */
+async function tellFinished(
+  { fleet }: FleetTarget,
+  batch: FleetBatch,
+  { failed, total }: { failed: number; total: number },
+  io: CliIo,
+): Promise<void> {
+  const { runOfBatch } = await import("../../../run/fleet/fleet.ts");
+  const run = argumentOf(runOfBatch(fleet, batch), io);
+  const more =
+    failed === 0
+      ? "there is nothing to do"
+      : `${failed} of ${total} tasks failed; sluice retry ${run} runs them again`;
+  io.stderr.write(`batch ${batch.number} of fleet ${fleet.record.name} is finished: ${more}\n`);
 }
 
 /** Keeps why nobody leads the run of a batch: only the process that was to lead knows. */
