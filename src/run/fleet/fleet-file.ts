@@ -15,7 +15,10 @@ export interface FleetFile {
 }
 
 /** Keys of a job that a fleet sets itself. */
-const ownKeys = ["input", "dataset", "prompt", "prompts", "model", "shard", "output", "workers"];
+const ownKeys = [
+  ...["name", "input", "dataset", "prompt", "prompts", "model", "shard", "output", "workers"],
+  ...["env", "retries"],
+];
 
 /**
  * Reads a job file with `fleet` and `stores`; without a file all is empty.

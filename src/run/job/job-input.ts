@@ -270,7 +270,7 @@ export interface JobCache {
 export interface JobStore {
   /** Address of the service; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS. */
   endpoint?: string | undefined;
-  /** Default: AWS_REGION, the profile's, us-east-1. */
+  /** Default: AWS_REGION, at AWS the profile's, us-east-1; auto for r2 and gs. */
   region?: string | undefined;
   /** Buckets in the path of addresses; default: at an endpoint, not at AWS. */
   pathStyle?: boolean | undefined;

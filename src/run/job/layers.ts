@@ -20,7 +20,8 @@ export const reservedVariables: readonly string[] = Object.freeze([
   insideImageVariable,
   "SLUICE_RAY_JOB",
   "SLUICE_RAY_FILES",
-  // A program on a worker of Ray may call Sluice.
+  // A program of a model, or on a worker of Ray, may call Sluice.
+  "SLUICE_REPLICA",
   "SLUICE_RAY_ACTOR",
   "SLUICE_RAY_NODE",
 ]);

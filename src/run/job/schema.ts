@@ -164,7 +164,11 @@ const store = z.strictObject({
     )
     .optional()
     .describe("Address of the service; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS"),
-  region: z.string().min(1).optional().describe("Default: AWS_REGION, the profile's, us-east-1"),
+  region: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Default: AWS_REGION, at AWS the profile's, us-east-1; auto for r2 and gs"),
   pathStyle: z
     .boolean()
     .optional()
