@@ -1,4 +1,6 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -116,6 +118,27 @@ describe("run, for programs", () => {
     expect(summary.rows.answered).toBe(25);
     const part = await readFile(join(folder, "out/part-00000.jsonl"), "utf8");
     expect(part.split("\n").length - 1).toBe(10);
+  });
+
+  it("counts the tokens of answers that cannot be used, as their server does", async () => {
+    let sent = 0;
+    const usage = { prompt_tokens: 9, completion_tokens: 4 };
+    const server = createServer((request, response) => {
+      const content = sent % 3 === 0 ? null : "fine";
+      if (request.method === "POST") sent++;
+      const choices = [{ message: { content }, finish_reason: "length" }];
+      response.end(JSON.stringify({ choices, usage }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const baseUrl = `http://127.0.0.1:${port}/v1`;
+    const model: JobInput["model"] = { engine: "openai", name: "m", baseUrl };
+    const { summary } = await run({ ...job, model }, { workingDirectory: folder });
+    server.close();
+    expect(sent).toBeGreaterThan(25);
+    expect([summary.prompt_tokens, summary.total_tokens_generated]).toEqual([9 * sent, 4 * sent]);
+    const { usage: counted } = (await status(join(folder, "out"))).run;
+    expect(counted).toMatchObject({ promptTokens: 9 * sent, completionTokens: 4 * sent });
   });
 
   it("leaves no folder where the input or the prompt is refused", async () => {

@@ -150,6 +150,22 @@ describe("a run of real processes", () => {
     });
   }
 
+  it("ends the run at a row that kills workers, where onRowError is fail", async () => {
+    const failures = [{ row: 7, kind: "kill-worker" }];
+    const files = newRun(40, { latencyMs: 2, capacity: 8, failures });
+    const failing = [...command, "--onRowError", "fail"];
+    for (const _ of ["first", "again"]) {
+      const { code, stdout, stderr } = await runSluice(failing, files.directory);
+      expect([code, stderr]).toEqual([1, expect.stringContaining("error ROW_FAILED")]);
+      expect(stderr).toContain("row 7, with its worker");
+      expect(lastLine(stdout)).toMatchObject({ sealed: false, rows: { failed: 1 } });
+    }
+    const { code, stderr } = await runSluice(command, files.directory);
+    expect(code, stderr).toBe(1);
+    expect(files.deadLetters()).toMatchObject([{ index: 7, code: "ROW_KILLS_ENGINE" }]);
+    await expectVerified(files);
+  });
+
   it("gives up a row that ends the process of a joining worker, and that row alone", async () => {
     const model = { latencyMs: 2, capacity: 8, failures: [{ row: 7, kind: "kill-worker" }] };
     const files = newRun(40, model);

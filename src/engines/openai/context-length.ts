@@ -22,10 +22,13 @@ export function checkWords(request: InferenceRequest, { contextTokens }: Context
  *
  * @throws SluiceError `PROMPT_TOO_LONG`.
  */
-export function checkContext({ promptTokens }: Usage, { contextTokens }: ContextOptions): void {
+export function checkContext(usage: Usage, { contextTokens }: ContextOptions): void {
+  const { promptTokens } = usage;
   if (contextTokens === undefined || promptTokens <= contextTokens) return;
   const detail = `${promptTokens} tokens, contextTokens is ${contextTokens}`;
-  throw new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
+  const error = new SluiceError("PROMPT_TOO_LONG", detail, { hint: "shorten the prompt" });
+  error.paid = usage;
+  throw error;
 }
 
 const word = /\S+/g;

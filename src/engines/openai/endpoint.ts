@@ -236,8 +236,11 @@ export class Endpoint implements RoutedEndpoint {
     try {
       value = call.read(reply, this.#redact);
     } catch (error) {
-      const end = { outcome: "answered", ...nothingPaid, headers } as const;
-      if (error instanceof SluiceError) return this.#failed(error, lease, end);
+      if (error instanceof SluiceError) {
+        const { promptTokens, completionTokens } = error.paid ?? nothingPaid;
+        const end = { outcome: "answered", promptTokens, completionTokens, headers } as const;
+        return this.#failed(error, lease, end);
+      }
       this.release(lease);
       throw error;
     }

@@ -43,9 +43,24 @@ export function readReply(
   return readAnswers(parseReply(reply, redact), form, asked);
 }
 
-/** The same for a body that was parsed already; errors as `readReply`. */
+/** The same for a body that was parsed already; errors as `readReply`, with the tokens as paid. */
 export function readAnswers(body: JsonObject, form: "chat" | "completion", asked: Asked): Answered {
-  const { choices } = body;
+  const usage = usageOf(body.usage);
+  try {
+    return { answers: answersIn(body, form, asked, usage), usage };
+  } catch (error) {
+    const isPaid = usage.promptTokens + usage.completionTokens > 0;
+    if (isPaid && error instanceof SluiceError) error.paid = usage;
+    throw error;
+  }
+}
+
+function answersIn(
+  { choices }: JsonObject,
+  form: "chat" | "completion",
+  asked: Asked,
+  { completionTokens }: Usage,
+): Answer[] {
   if (!Array.isArray(choices)) throw malformed(`choices is ${kindOf(choices)}`);
   if (choices.length === 0) throw new SluiceError("ANSWER_EMPTY");
   const { numReturnSequences: count = 1, logprobs = 0 } = asked;
@@ -54,14 +69,13 @@ export function readAnswers(body: JsonObject, form: "chat" | "completion", asked
       `it holds ${choices.length} of ${count} answers (generation.numReturnSequences)`,
     );
   }
-  const usage = usageOf(body.usage);
   const [first = null] = choices;
   if (count === 1 && choices.length === 1 && isJsonObject(first)) {
     const answer = answerOf(first, form, logprobs);
-    return { answers: [{ ...answer, tokens: usage.completionTokens }], usage };
+    return [{ ...answer, tokens: completionTokens }];
   }
   const answers = inOrder(choices, count).map((choice) => answerOf(choice, form, logprobs));
-  return { answers: withTokens(answers, usage.completionTokens), usage };
+  return withTokens(answers, completionTokens);
 }
 
 function inOrder(choices: readonly Json[], count: number): JsonObject[] {

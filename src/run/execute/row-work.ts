@@ -235,6 +235,7 @@ export class RowWork {
     const tries = this.#tries[0]!;
     const planned = requests.length;
     const located = locatedError(error, row);
+    this.failure ??= located;
     this.attempt.settleFailed(row.index, { error: located, tries, requests, planned }, row);
   }
 

@@ -205,6 +205,10 @@ export class Worker {
       );
       // Rows that were given up also count, before the next one may end this process.
       if (attempt.done > resumed) this.#sendProgress();
+      const [given] = Object.values(attempt.errors);
+      if (given && context.plan.job.onRowError === "fail") {
+        return this.#fail(task, open, new SluiceError("ROW_FAILED", given.message));
+      }
       this.#executor.backlog.noteOpened(clock.monotonic() - begunMs);
       this.#executor.add(attempt);
     } catch (error) {

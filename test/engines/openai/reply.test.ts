@@ -63,6 +63,19 @@ describe("readReply", () => {
     expect(codeOf({ choices: [] })).toBe("ANSWER_EMPTY");
   });
 
+  it("says what was paid for an answer that cannot be used", () => {
+    const usage = { prompt_tokens: 12, completion_tokens: 5 };
+    const paid = { promptTokens: 12, cachedTokens: 0, completionTokens: 5 };
+    for (const body of [
+      chat(null, "length", usage),
+      chat(7, "stop", usage),
+      { choices: [], usage },
+    ]) {
+      expect(() => read(body)).toThrow(expect.objectContaining({ paid }));
+    }
+    expect(() => read(chat(null))).toThrow(expect.objectContaining({ paid: undefined }));
+  });
+
   it.each([
     ["", "chat"],
     ['{"choices":[{"mess', "chat"],

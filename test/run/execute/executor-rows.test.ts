@@ -80,6 +80,19 @@ describe("rows that become rows", () => {
     ]);
   });
 
+  it("end the run by the first of them that fails, where onRowError is fail", async () => {
+    const failures = new Map([[1, new Error("broken")]]);
+    const engine = scriptedEngine(4, () => ({ ...responseOf(""), rows: [{ of: 2 }], failures }));
+    const changes = { job: together, failOnRowError: true };
+    const execute = await execution(lines.slice(0, 3), engine, changes);
+    await execute.add(0);
+    await execute.end();
+    expect(execute.completed).toEqual([]);
+    expect(execute.failures).toMatchObject([
+      { task: 0, error: { code: "ROW_FAILED", message: expect.stringContaining("broken") } },
+    ]);
+  });
+
   it("are taken over from an earlier attempt, filtered ones too", async () => {
     const engine = scriptedEngine(9, ({ index }) =>
       index < 5 ? { ...responseOf(""), rows: becoming(index) } : undefined,
