@@ -92,7 +92,7 @@ export async function runJob(
   options: RunJobOptions,
 ): Promise<OpenedResult> {
   const startedMs = dependencies.clock.monotonic();
-  const { backendOf, onEvent } = options;
+  const { backendOf } = options;
   const backend = backendOf(job);
   const opened = await openOrPlan(job, dependencies, {
     ...options,
@@ -134,9 +134,6 @@ export async function runJob(
     const totalRows = context.plan.rows;
     const run = { ...opened, ...present, backend, totalRows, seal, engineContext };
     return { ...(await runAndSeal(run, coordinator, options, seconds)), opened };
-  } catch (error) {
-    onEvent({ type: "notice", message: asSluiceError(error).message });
-    throw error;
   } finally {
     await coordinator.end();
   }
@@ -419,7 +416,7 @@ export function sealedResult(
   const { total, failed } = manifest.rows;
   const isSuccess = areFailuresAllowed(job, { rows: total }, failed);
   const exitCode = isSuccess ? exitCodes.ok : exitCodes.failedRows;
-  return { summary: sealedSummary(manifest, facts, isSuccess), exitCode, wasSealed };
+  return { summary: sealedSummary(manifest, job, facts, isSuccess), exitCode, wasSealed };
 }
 
 /** Absolute paths of the output and of the manifest. */

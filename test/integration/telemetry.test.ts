@@ -131,6 +131,24 @@ describe("a traced server", () => {
     }
   });
 
+  it("ends the span of a request whose client leaves before its answer", async () => {
+    const collector = await startCollector();
+    const models = { m: { engine: "fake", latencyMs: 30_000 } };
+    const server = await startServe(serveFolder(), { models }, exportingTo(collector));
+    const leaving = new AbortController();
+    const messages = [{ role: "user", content: words }];
+    const asked = fetch(`${server.baseUrl}/chat/completions`, {
+      ...{ method: "POST", headers: { "content-type": "application/json", traceparent } },
+      ...{ body: JSON.stringify({ model: "m", messages }), signal: leaving.signal },
+    });
+    asked.catch(() => {});
+    await untilRequests(server, "m", { inFlight: 1, waiting: 0 });
+    leaving.abort();
+    const route = "POST /v1/chat/completions";
+    const [span] = named(await collector.until((all) => named(all, route).length === 1), route);
+    expect(span).toMatchObject({ isFailed: true, attributes: { "error.type": "CLIENT_GONE" } });
+  });
+
   it("carries one trace from the client over a batch to the provider's request", async () => {
     const [collector, provider] = [await startCollector(), await startProvider()];
     const { baseUrl } = provider;

@@ -3,6 +3,7 @@ import type { ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { parseMessage } from "../../foundation/exact-json.ts";
 import { indexesIn, indexSetOf } from "../../foundation/index-set.ts";
 import type {
+  FinishReason,
   InferenceResponse,
   SpanOffsets,
   TokenLogprob,
@@ -112,8 +113,7 @@ export function requestRecord(response: InferenceResponse, attempts: number): Re
     promptTokens: usage.promptTokens,
     tokens: answers.length === 1 ? [answers[0]!.tokens] : answers.map((answer) => answer.tokens),
     seconds: Math.round(seconds * 1e6) / 1e6,
-    // The reason of the first answer that did not end normally.
-    finishReason: answers.find(({ finishReason: end }) => end !== "stop")?.finishReason ?? "stop",
+    finishReason: worstEnd(answers.map(({ finishReason }) => finishReason)),
     attempts,
   };
   if (answers[0]?.logprobs !== undefined) {
@@ -123,6 +123,12 @@ export function requestRecord(response: InferenceResponse, attempts: number): Re
   if (usage.cachedTokens > 0) record.cachedTokens = usage.cachedTokens;
   if (response.reused === true) record.reused = true;
   return record;
+}
+
+/** A cut among several answers counts, whatever else ended one of them. */
+function worstEnd(ends: readonly FinishReason[]): FinishReason {
+  if (ends.includes("length")) return "length";
+  return ends.find((end) => end !== "stop") ?? "stop";
 }
 
 /** True if an answer reached its token limit. */

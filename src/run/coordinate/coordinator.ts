@@ -3,8 +3,13 @@ import type { Storage } from "../../data/storage/storage.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
-import { cancelPath, cancelPrefix, coordinatorPrefix } from "../directory/layout.ts";
-import { createOnce, readJson } from "../directory/records.ts";
+import {
+  cancelPath,
+  cancelPrefix,
+  coordinatorPaths,
+  coordinatorPrefix,
+} from "../directory/layout.ts";
+import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 import { assertStands } from "../directory/run-storage.ts";
 import type { RunTraceContext } from "../execute/request-traces.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -117,6 +122,18 @@ export class Coordinator {
   /** Aborted once leadership is lost or the run was canceled; the reason is the SluiceError. */
   get signal(): AbortSignal {
     return this.#stop.signal;
+  }
+
+  /**
+   * Records the job of workers, for a leader that plans before it knows that.
+   *
+   * @throws SluiceError `COORDINATOR_LOST`, and of the storage.
+   */
+  async present(job: JobSpec, ownModel: JobSpec["model"]): Promise<void> {
+    Object.assign(this.record, { job: storedJob(job), ownModel });
+    await this.assertLeads();
+    const { record: path } = coordinatorPaths(this.record.number);
+    await this.#options.storage.replace(path, recordBytes(this.record));
   }
 
   /** @throws SluiceError `COORDINATOR_LOST` if another process leads now. */

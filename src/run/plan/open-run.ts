@@ -116,13 +116,15 @@ async function atOutput<T>(
   } catch (thrown) {
     const error = asSluiceError(thrown);
     const { file } = error.place;
-    const isOfOutput = ["NOT_FOUND", "STORE_FAILED"].includes(error.code);
+    const isUnsuitable = error.code === "STORE_UNSUITABLE";
+    const isOfOutput = isUnsuitable || ["NOT_FOUND", "STORE_FAILED"].includes(error.code);
     if (!isOfOutput || !file?.startsWith(`${location}/`)) throw thrown;
     const said = error.cause instanceof Error ? error.cause.message : error.message;
     // A fault with its own hint, such as for credentials, would be the same in another folder.
     const hasOwnHint = error.hint !== errorTable[error.code].hint;
     const reason = hasOwnHint ? said : said.split(", ")[0];
-    throw new SluiceError("STORE_FAILED", `no run can be kept there: ${reason}`, {
+    const code = isUnsuitable ? error.code : "STORE_FAILED";
+    throw new SluiceError(code, `no run can be kept there: ${reason}`, {
       file: output.path,
       field: "output.path",
       hint: hasOwnHint

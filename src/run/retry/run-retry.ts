@@ -109,6 +109,7 @@ export async function runGeneration(
     const context = runContext(location, found.plan, dependencies, id, storage);
     const opened = { context, location, job: found.plan.job };
     const present = await withSharedLimits(opened.job, found.plan.rows, backend, options.signal);
+    await coordinator.present(present.job, opened.job.model);
     const seal = (engine: Manifest["engine"]) =>
       sealRetry(context, found.base, {
         engine,

@@ -1,4 +1,5 @@
 import type { ErrorCounts } from "../attempt/commit.ts";
+import type { JobSpec } from "../job/schema.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import type { RunSummary } from "./events.ts";
 
@@ -15,6 +16,7 @@ export interface CallFacts {
 /** The summary of a sealed run: counts are of the whole run, seconds and rates of this call. */
 export function sealedSummary(
   manifest: Manifest,
+  { model }: Pick<JobSpec, "model">,
   facts: CallFacts,
   isSuccess: boolean,
 ): RunSummary {
@@ -38,7 +40,7 @@ export function sealedSummary(
       answered: rows.answered,
       failed: rows.failed,
       resumed: facts.resumedRows,
-      ...(manifest.engine?.name === "pipeline" && {
+      ...(model.engine === "pipeline" && {
         filtered: rows.filtered,
         results: rows.results,
       }),

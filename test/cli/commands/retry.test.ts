@@ -1,4 +1,5 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { startFakeServer } from "../../../src/testing/fake-server.ts";
 import { preparedRun, scratchFolder } from "../../run/whole-run.ts";
 import { call } from "../call.ts";
 
@@ -30,5 +31,19 @@ describe("sluice retry", () => {
     const refused = await call(folder, "retry", "out", "--set", model);
     expect(refused.stderr).toContain("error MODEL_UNKNOWN");
     expect((await call(folder, "retry", "out", ...mend)).exitCode).toBe(0);
+  });
+
+  it("divides the limits of a server among its workers, as the run does", async () => {
+    const server = await startFakeServer({ delayMs: 300 });
+    onTestFinished(() => server.close());
+    const texts = Array.from({ length: 16 }, (_, at) => `{"text":"row ${at}"}\n`);
+    const { folder } = preparedRun(scratchFolder(), `{"words":"one"}\n${texts.join("")}`);
+    const model = `model={engine: openai, name: m, baseUrl: '${server.baseUrl}', maxInFlight: 4}`;
+    const settings = ["--set", model, "--set", "workers.max=2", "--set", "shard.rows=9"];
+    const words = ["--input", "rows.jsonl", "--prompt", "Say {{ words }}"];
+    expect((await call(folder, "run", ...words, ...settings)).exitCode).toBe(1);
+    const { stdout } = await call(folder, "retry", "out", "--set", "prompt=Say {{ text }}");
+    expect(JSON.parse(stdout)).toMatchObject({ rows: { answered: 17, failed: 0 } });
+    expect(server.mostHeld).toBeLessThanOrEqual(4);
   });
 });

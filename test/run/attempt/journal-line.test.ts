@@ -40,11 +40,17 @@ describe("requestRecord", () => {
     expect(requestRecord(response, 1)).not.toHaveProperty("logprobs");
   });
 
-  it("says of several answers how the first ended that did not end by itself", () => {
+  it("says of several answers that one was cut, else how the first ended that did not by itself", () => {
     const response = responseOf("yes");
     const [answer] = response.answers;
     const answers = [answer!, { ...answer!, finishReason: "length" as const }];
     expect(requestRecord({ ...response, answers }, 1).finishReason).toBe("length");
+    const refused = { ...answer!, finishReason: "error" as const };
+    const ofBoth = { ...response, answers: [refused, ...answers] };
+    expect(requestRecord(ofBoth, 1).finishReason).toBe("length");
+    expect(requestRecord({ ...response, answers: [answer!, refused] }, 1).finishReason).toBe(
+      "error",
+    );
   });
 });
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { localStorage as openStorage } from "../../../src/data/storage/local.ts";
+import type { Storage } from "../../../src/data/storage/storage.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { Coordinator } from "../../../src/run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../../../src/run/dependencies.ts";
@@ -89,6 +90,29 @@ describe("openOrPlan", () => {
       hint: expect.stringContaining("--output"),
     });
     expect(error.message).toContain("ENOTDIR");
+  });
+
+  it("names the output where no file can be created only if absent", async () => {
+    const runs = memoryRuns(rowsOf(2));
+    const withoutLinks = (location: string) => {
+      const storage = runs.store(location);
+      const createIfAbsent: Storage["createIfAbsent"] = async (path) => {
+        const cause = new Error("EPERM: operation not permitted, link 'a' -> 'b'");
+        const file = `${location}/${path}`;
+        throw new SluiceError("STORE_UNSUITABLE", "link gives EPERM", { file, cause });
+      };
+      const { list, read, stat, replace, remove } = storage;
+      const others = { list, read, stat, replace, remove };
+      const bound = Object.entries(others).map(([name, call]) => [name, call.bind(storage)]);
+      return { ...Object.fromEntries(bound), location, createIfAbsent } as Storage;
+    };
+    const error = await errorOf(open(runs, runs.job(), {}, runs.dependenciesOf(withoutLinks)));
+    expect(error).toMatchObject({
+      code: "STORE_UNSUITABLE",
+      place: { file: "/runs/out", field: "output.path" },
+      hint: expect.stringContaining("--output"),
+    });
+    expect(error.message).toContain("EPERM: operation not permitted (");
   });
 
   it("goes on where a planner was killed before its plan stood", async () => {

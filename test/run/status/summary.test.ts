@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { JobSpec } from "../../../src/run/job/schema.ts";
 import type { Manifest } from "../../../src/run/seal/manifest.ts";
 import {
   duplicatesNotice,
@@ -24,9 +25,11 @@ const facts = {
   manifestPath: "/out/_manifest.json",
 };
 
+const job = { model: { engine: "fake" } } as JobSpec;
+
 describe("sealedSummary", () => {
   it("counts the whole run, and gives seconds and rates of this call", () => {
-    expect(sealedSummary(manifest, facts, false)).toEqual({
+    expect(sealedSummary(manifest, job, facts, false)).toEqual({
       status: "FAILED",
       run_id: "20260101T000000Z",
       request_count: 20,
@@ -43,12 +46,19 @@ describe("sealedSummary", () => {
       manifest: "/out/_manifest.json",
       sealed: true,
     });
-    expect(sealedSummary(manifest, facts, true).status).toBe("SUCCESS");
+    expect(sealedSummary(manifest, job, facts, true).status).toBe("SUCCESS");
+  });
+
+  it("counts the results of a pipeline, also where no engine is known to whoever sealed", () => {
+    const rows = { ...manifest.rows, filtered: 1, results: 9 };
+    const pipeline = { model: { engine: "pipeline", stages: [] } } as unknown as JobSpec;
+    const sealed = sealedSummary({ ...manifest, rows, engine: null }, pipeline, facts, true);
+    expect(sealed.rows).toMatchObject({ filtered: 1, results: 9 });
   });
 
   it("says how many answers were paid for before", () => {
     const requests = { planned: 20, answered: 17, reused: 4 };
-    expect(sealedSummary({ ...manifest, requests }, facts, true).reused_count).toBe(4);
+    expect(sealedSummary({ ...manifest, requests }, job, facts, true).reused_count).toBe(4);
   });
 
   it("has no errors where there are none", () => {
