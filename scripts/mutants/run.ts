@@ -88,8 +88,8 @@ export const runMutations: readonly Mutation[] = [
   {
     what: "of errors with one code only the last are counted",
     file: "src/run/attempt/commit.ts",
-    text: "count: (known?.count ?? 0) + (entry?.count ?? 0),",
-    replacement: "count: entry?.count ?? 0,",
+    text: "{ ...known, count: known.count + entry.count }",
+    replacement: "{ ...known, count: entry.count }",
     tests: ["test/run/attempt/attempt.test.ts", "test/run/seal/seal.test.ts"],
   },
   {

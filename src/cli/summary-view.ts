@@ -124,11 +124,16 @@ function labeled(label: string, text: string, columns: number): string[] {
   );
 }
 
-function reasonLines({ errors, error_messages }: RunSummary, columns: number): string[] {
+function reasonLines(
+  { errors, error_messages, error_hints = {} }: RunSummary,
+  columns: number,
+): string[] {
   const reasons = Object.entries(errors).sort(([, a], [, b]) => b - a);
-  const texts = reasons
-    .slice(0, maxReasons)
-    .map(([code, count]) => `${grouped(count)} ${code}: ${error_messages[code]}`);
+  const texts = reasons.slice(0, maxReasons).flatMap(([code, count]) => {
+    const hint = error_hints[code];
+    const said = `${grouped(count)} ${code}: ${error_messages[code]}`;
+    return hint === undefined ? [said] : [said, `hint: ${hint}`];
+  });
   const hidden = reasons.slice(maxReasons).reduce((sum, [, count]) => sum + count, 0);
   if (hidden > 0) texts.push(`${grouped(hidden)} for other reasons`);
   return texts.flatMap((text, at) => labeled(at === 0 ? "failed" : "", text, columns));

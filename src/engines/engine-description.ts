@@ -82,6 +82,11 @@ export interface EngineDescription<Options> {
    */
   keepsPrefixes: boolean;
   /**
+   * Whether answers may follow the number of the row: equal requests of several rows are then all
+   * sent, unless the job has a cache. Default: no.
+   */
+  readsIndex?: boolean;
+  /**
    * Whether it reads rows and not only text: each request carries its row, and jobs may have no
    * prompt. Default: no.
    */

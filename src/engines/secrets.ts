@@ -36,12 +36,12 @@ export function redactor(environment: Environment): (text: string) => string {
  * The same error without secrets in its texts: messages of the user's programs and modules go into
  * dead letters and logs.
  */
-export function withoutSecrets<Failure extends Error & Pick<SluiceError, "server">>(
-  error: Failure,
-  redact: (text: string) => string,
-): Failure {
+export function withoutSecrets<
+  Failure extends Error & Partial<Pick<SluiceError, "server" | "hint">>,
+>(error: Failure, redact: (text: string) => string): Failure {
   const clean = redact(error.message);
   if (clean !== error.message) error.message = clean;
+  if (error.hint !== undefined) error.hint = redact(error.hint);
   if (error.server) error.server = withTexts(error.server, redact);
   return error;
 }

@@ -42,7 +42,7 @@ export class SluiceError extends Error {
   override readonly name = "SluiceError";
   readonly code: ErrorCode;
   readonly place: ErrorPlace;
-  readonly hint: string;
+  hint: string;
   readonly retryAfterMs: number | undefined;
   /** The server's own words, if a server answered with an error. */
   server?: ServerFault;
@@ -68,6 +68,11 @@ export class SluiceError extends Error {
 
   get scope(): ErrorScope {
     return errorTable[this.code].scope;
+  }
+
+  /** Its hint, if it says more than that of its code. */
+  get ownHint(): string | undefined {
+    return this.hint === errorTable[this.code].hint ? undefined : this.hint;
   }
 
   get retryable(): boolean {

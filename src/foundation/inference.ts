@@ -373,7 +373,7 @@ export interface InferenceResponse {
    * row. The rows may hold `TypedJson`, which has more than JSON.
    */
   rows?: readonly JsonObject[];
-  /** Rows of a joint request that failed individually, by their places in `rows`, from 0. */
+  /** Rows of a joint request that failed individually, by their places in its `rows`, from 0. */
   failures?: ReadonlyMap<number, Error>;
   /** The answer was taken from this run or an earlier one; nothing was paid for it. */
   reused?: boolean;

@@ -63,7 +63,7 @@ const statusOfBroken: Readonly<Record<string, string>> = {
 const maxWaitHeader = "x-sluice-max-wait-ms";
 
 /**
- * An HTTP server with the limits of the job: sizes, times and connections. Bodies of JSON are
+ * An HTTP server with the limits of its file: sizes, times and connections. Bodies of JSON are
  * parsed, and an empty one counts as none, because clients of OpenAI send such with DELETE.
  */
 export function openListener(options: ListenerOptions): FastifyInstance {

@@ -127,7 +127,7 @@ export function eventMessage(event: RunEvent, { workers }: ProgressState): strin
     case "task-end":
       return event.error && `task ${event.task} ${event.outcome}: ${event.error.message}`;
     case "row-error":
-      return `row failed: ${event.code}: ${event.message}`;
+      return `row failed: ${event.code}: ${event.message}${event.hint ? `; ${event.hint}` : ""}`;
     default:
       return undefined;
   }

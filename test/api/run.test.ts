@@ -141,6 +141,28 @@ describe("run, for programs", () => {
     expect(counted).toMatchObject({ promptTokens: 9 * sent, completionTokens: 4 * sent });
   });
 
+  it("keeps the hint of a failed row, where it is more than that of its code", async () => {
+    await writeFile(
+      join(folder, "predict.mjs"),
+      `import { SluiceError } from ${JSON.stringify(join(import.meta.dirname, "../../src/index.ts"))};
+       export const predict = (batch) => batch.map(({ row }) =>
+         row.id === 3 ? new SluiceError("PREDICTION_FAILED", "too odd", { hint: "make it even" })
+           : row.id === 4 ? new Error("plain") : "fine");`,
+    );
+    const model: JobInput["model"] = { engine: "predictor", module: "./predict.mjs" };
+    const events: RunEvent[] = [];
+    const onEvent = (event: RunEvent) => void events.push(event);
+    const options = { workingDirectory: folder, onEvent };
+    const { summary } = await run({ ...job, prompt: undefined, model }, options);
+    expect(summary.errors).toEqual({ PREDICTION_FAILED: 2 });
+    expect(summary.error_hints).toEqual({ PREDICTION_FAILED: "make it even" });
+    const told = events.filter(({ type }) => type === "row-error");
+    expect(told).toMatchObject([{ hint: "make it even" }]);
+    const letters = await Array.fromAsync(results(join(folder, "out"), { failed: true }));
+    expect(letters.map(({ hint }) => hint)).toEqual(["make it even", undefined]);
+    expect((await verify(join(folder, "out"))).damages).toEqual([]);
+  });
+
   it("leaves no folder where the input or the prompt is refused", async () => {
     const missing = run({ ...job, input: "rows.txt" }, { workingDirectory: folder });
     await expect(missing).rejects.toMatchObject({ code: "INPUT_MISSING" });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { looksSecret, redactor, refuseSecrets } from "../../src/engines/secrets.ts";
+import { looksSecret, redactor, refuseSecrets, withoutSecrets } from "../../src/engines/secrets.ts";
+import { SluiceError } from "../../src/foundation/errors.ts";
 
 const environment = {
   HF_TOKEN: "hf_abcdefgh123",
@@ -16,6 +17,15 @@ describe("secrets of an environment", () => {
       "Bearer [redacted], [redacted].",
     );
     expect(redact("1 of parallelism")).toBe("1 of parallelism");
+  });
+
+  it("are taken out of all texts of an error", () => {
+    const key = "hf_abcdefgh123";
+    const server = { status: 400, message: `bad ${key}` };
+    const error = new SluiceError("REQUEST_REFUSED", `with ${key}`, { hint: `not ${key}`, server });
+    const { message, hint, server: said } = withoutSecrets(error, redactor(environment)).toJSON();
+    expect(JSON.stringify([message, hint, said])).not.toContain(key);
+    expect(hint).toBe("not [redacted]");
   });
 
   it("have eight characters at least: shorter ones would be found within words", () => {

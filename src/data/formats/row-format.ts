@@ -5,7 +5,7 @@ import type { CutRule, RowReadOptions, SliceRange } from "./format.ts";
 
 /**
  * One file format: how planning cuts a file, and how a range of it is read. Every implementation
- * passes `formatConformance` of `sluice/testing`.
+ * passes `formatConformance` of `test/conformance`.
  */
 export interface RowFormat {
   readonly name: string;

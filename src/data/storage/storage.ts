@@ -48,10 +48,10 @@ export interface Writer {
 
 /**
  * Bytes under paths, local or remote. Paths are relative to the storage's root and use `/`. Every
- * implementation passes `storageConformance` of `sluice/testing`.
+ * implementation passes `storageConformance` of `test/conformance`.
  *
- * All methods throw SluiceError: `NOT_FOUND` if a named object is absent, `STORE_FULL`, else
- * `STORE_FAILED`.
+ * All methods throw SluiceError: `NOT_FOUND` if a named object is absent, `STORE_FULL`,
+ * `STORE_UNSUITABLE` where that is said below, else `STORE_FAILED`.
  */
 export interface Storage {
   /** Its location, as a person writes it: a directory, `s3://bucket/prefix`, `memory:`. */

@@ -9,6 +9,7 @@ export const fakeDescription: EngineDescription<FakeModelOptions> = {
   callsTools: true,
   contentParts: ["image", "audio"],
   keepsPrefixes: false,
+  readsIndex: true,
   withAbsolutePaths(options, absolute) {
     const { countFile } = options;
     if (countFile === undefined) return options;

@@ -78,7 +78,7 @@ interface TransportOptions {
 const connectTimeoutMs = 10_000;
 
 /**
- * POSTs JSON over a pool of kept-alive connections, through the environment's proxy if there is
+ * Sends requests over a pool of kept-alive connections, through the environment's proxy if there is
  * one. Requests beyond the connections wait in line; their time counts from their sending.
  */
 export class Transport {

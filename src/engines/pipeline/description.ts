@@ -32,6 +32,7 @@ export function pipelineDescription(describe: Describe): EngineDescription<Pipel
       (await import("./engine.ts")).openPipeline(options as PipelineModelOptions, context),
     support: () => fullSupport,
     keepsPrefixes: false,
+    readsIndex: true,
     takesRows: true,
     givesRows: true,
     usesAllCores: true,

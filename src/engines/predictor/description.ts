@@ -22,6 +22,7 @@ export const predictorDescription: EngineDescription<PredictorModelOptions> = {
   support: () => support,
   cutsNone: "set onTooLong: fail: only the predictor knows how long a prompt is",
   keepsPrefixes: false,
+  readsIndex: true,
   executes: ({ module }) => [module],
   ...withReplicas,
   withAbsolutePaths: (options, absolute) => ({

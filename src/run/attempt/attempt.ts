@@ -326,7 +326,7 @@ export class TaskAttempt {
   /** Records that a row failed for good; `row` as for `settleAnswered`. */
   settleFailed(index: number, failure: RowFailure, row?: InputRow): void {
     const { tries: attempts, partial, lastAnswer } = failure;
-    const { hint: _, ...error } = failure.error.toJSON();
+    const error = { ...failure.error.toJSON(), hint: failure.error.ownHint };
     const line: Extract<JournalLine, { outcome: "failed" }> = {
       index,
       outcome: "failed",

@@ -19,7 +19,14 @@ export interface RowCounts {
 }
 
 /** Failures by code, with the first message of each. */
-export type ErrorCounts = Partial<Record<ErrorCode, { count: number; message: string }>>;
+export type ErrorCounts = Partial<Record<ErrorCode, ErrorCount>>;
+
+/** The words are those of the first row; a hint is there if it says more than that of the code. */
+export interface ErrorCount {
+  count: number;
+  message: string;
+  hint?: string | undefined;
+}
 
 /** Rows by whether their prompts were in `preparedDir`. */
 export interface PreparedCounts {
@@ -128,12 +135,9 @@ export function countInvalid(counts: AttemptCounts, usage: Usage): void {
 /** The sum of two failure tables; each code keeps its first message. */
 export function addErrors(a: ErrorCounts, b: ErrorCounts): ErrorCounts {
   const sum = { ...a };
-  for (const [code, entry] of Object.entries(b) as [ErrorCode, ErrorCounts[ErrorCode]][]) {
+  for (const [code, entry] of Object.entries(b) as [ErrorCode, ErrorCount][]) {
     const known = sum[code];
-    sum[code] = {
-      count: (known?.count ?? 0) + (entry?.count ?? 0),
-      message: known?.message ?? entry?.message ?? "",
-    };
+    sum[code] = known ? { ...known, count: known.count + entry.count } : entry;
   }
   return sum;
 }

@@ -139,7 +139,7 @@ function takeOver(
 
 function copyAnswer(text: string, journal: JournalWriter): JournalPlace {
   const mark = '"answer":';
-  // Only numbers and our own words precede it, so the first mark is the member.
+  // Texts that precede it have their quotes escaped, so the first mark is the member.
   const start = text.indexOf(mark) + mark.length;
   return journal.appendAnswer(text.slice(0, start), text.slice(start, -1));
 }

@@ -26,6 +26,8 @@ export interface DeadLetter {
   dataset?: string;
   code: string;
   message: string;
+  /** What to do, if it is more than what docs/errors.md says of the code. */
+  hint?: string;
   /** Field of the row or request at fault, dotted. */
   field?: string;
   /** What the server answered, if it answered with an error. */

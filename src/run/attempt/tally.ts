@@ -9,7 +9,7 @@ import {
 } from "./commit.ts";
 import type { RequestRecord } from "./journal-line.ts";
 
-/** Counts an attempt's work, beyond what it took over from earlier ones. */
+/** Counts an attempt's work, together with what it took over from earlier ones. */
 export class AttemptTally {
   readonly counts: AttemptCounts;
 
@@ -58,9 +58,8 @@ export class AttemptTally {
     counts.requests.planned += planned;
     counts.requests.answered += requests.length;
     this.#paid(requests);
-    counts.errors = addErrors(counts.errors, {
-      [error.code]: { count: 1, message: error.message },
-    });
+    const { code, message, ownHint: hint } = error;
+    counts.errors = addErrors(counts.errors, { [code]: { count: 1, message, hint } });
   }
 
   #paid(requests: readonly RequestRecord[]): void {

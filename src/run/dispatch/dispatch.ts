@@ -57,7 +57,7 @@ export interface DispatchOptions {
   random: Random;
   /** Extra tries of a task after a failure. */
   maxTaskRetries: number;
-  /** Failed rows at which the run stops; undefined = never. */
+  /** Failed rows that are allowed: the run stops at one more; undefined = all. */
   maxFailedRows?: number;
   /** Rows that failed in tasks committed earlier. */
   failedBefore: number;

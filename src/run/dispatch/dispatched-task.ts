@@ -73,7 +73,7 @@ export function* newErrors({ told }: TaskState, errors: ErrorCounts): Generator<
     const count = entry!.count - (told[code]?.count ?? 0);
     if (count <= 0) continue;
     told[code] = entry!;
-    yield { type: "row-error", code, message: entry!.message, count };
+    yield { type: "row-error", code, message: entry!.message, hint: entry!.hint, count };
   }
 }
 

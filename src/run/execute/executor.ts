@@ -71,7 +71,7 @@ export class Executor {
     return this.#open.get(attempt)?.inFlight ?? 0;
   }
 
-  /** Rows of the attempt, or of all attempts, without any request yet. */
+  /** Rows of the attempt, or of all attempts, with a request that was not sent yet. */
   waitingOf(attempt?: TaskAttempt): number {
     let waiting = 0;
     for (const open of this.#open.values()) {
@@ -360,8 +360,8 @@ export class Executor {
       return this.#options.onFailure(attempt, asSluiceError(error));
     }
     if (work.failure && this.#options.failOnRowError) {
-      const place = { ...work.failure.place, file: undefined };
-      const error = new SluiceError("ROW_FAILED", work.failure.message, place);
+      const { message, place, ownHint: hint } = work.failure;
+      const error = new SluiceError("ROW_FAILED", message, { ...place, file: undefined, hint });
       return this.#options.onFailure(attempt, error);
     }
     if (attempt.complete) this.#leave(attempt);

@@ -4,7 +4,6 @@ import type { InputRow } from "../../data/row.ts";
 import { readRows, scanSlices } from "../../data/slices.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { describeEngine } from "../../engines/registry.ts";
-import { errorTable } from "../../foundation/error-table.ts";
 import { asSluiceError, SluiceError, wordedError } from "../../foundation/errors.ts";
 import { digestOf } from "../../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../../foundation/ids.ts";
@@ -121,15 +120,13 @@ async function atOutput<T>(
     if (!isOfOutput || !file?.startsWith(`${location}/`)) throw thrown;
     const said = error.cause instanceof Error ? error.cause.message : error.message;
     // A fault with its own hint, such as for credentials, would be the same in another folder.
-    const hasOwnHint = error.hint !== errorTable[error.code].hint;
-    const reason = hasOwnHint ? said : said.split(", ")[0];
+    const { ownHint } = error;
+    const reason = ownHint ? said : said.split(", ")[0];
     const code = isUnsuitable ? error.code : "STORE_FAILED";
     throw new SluiceError(code, `no run can be kept there: ${reason}`, {
       file: output.path,
       field: "output.path",
-      hint: hasOwnHint
-        ? error.hint
-        : "name another --output: a folder that is there, or that can be made",
+      hint: ownHint ?? "name another --output: a folder that is there, or that can be made",
       cause: error,
     });
   }

@@ -437,8 +437,8 @@ export async function errorsOf(
   let errors: ErrorCounts = {};
   for (const task of tasks) {
     for await (const line of letterLines(storage, task)) {
-      const { code, message } = JSON.parse(line) as DeadLetter;
-      errors = addErrors(errors, { [code]: { count: 1, message } });
+      const { code, message, hint } = JSON.parse(line) as DeadLetter;
+      errors = addErrors(errors, { [code]: { count: 1, message, hint } });
     }
   }
   return errors;

@@ -199,7 +199,7 @@ export function withReuse(
   job: JobSpec,
   context: ReuseContext,
 ): Engine {
-  const isOfIndex = ["fake", "predictor", "pipeline"].includes(job.model.engine);
+  const isOfIndex = describeEngine(job.model).readsIndex === true;
   // Two equal commands are meant to run twice, and each has effects.
   if (job.model.engine === "program") return engine;
   if (job.reuse === "off" || (context.cache === undefined && isOfIndex)) return engine;

@@ -112,7 +112,13 @@ export type RunEvent =
    * directory.
    */
   | ({ type: "run-progress" } & RunProgress)
-  | { type: "row-error"; code: ErrorCode; message: string; count: number }
+  | {
+      type: "row-error";
+      code: ErrorCode;
+      message: string;
+      hint?: string | undefined;
+      count: number;
+    }
   /** The spent part of a run's budget, over all calls. */
   | { type: "budget-progress"; spent: Spending; budget: Budget }
   | { type: "notice"; message: string }
@@ -160,6 +166,8 @@ export interface RunSummary {
   errors: Record<string, number>;
   /** The first message of each of these codes. */
   error_messages: Record<string, string>;
+  /** Their hints, of codes whose first error says more than docs/errors.md. */
+  error_hints?: Record<string, string>;
   /** Why an unsealed run has stopped. */
   stopped_by?: { code: ErrorCode; message: string };
   output: string;

@@ -1,4 +1,4 @@
-import type { ErrorCounts } from "../attempt/commit.ts";
+import type { ErrorCount, ErrorCounts } from "../attempt/commit.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import type { RunSummary } from "./events.ts";
@@ -72,11 +72,15 @@ export function duplicatesNotice({ duplicateIds }: Pick<Manifest, "duplicateIds"
 }
 
 /** Failures in the form of a summary. */
-export function summaryErrors(errors: ErrorCounts): Pick<RunSummary, "errors" | "error_messages"> {
-  const entries = Object.entries(errors) as [string, { count: number; message: string }][];
+export function summaryErrors(
+  errors: ErrorCounts,
+): Pick<RunSummary, "errors" | "error_messages" | "error_hints"> {
+  const entries = Object.entries(errors) as [string, ErrorCount][];
+  const hints = entries.flatMap(([code, { hint }]) => (hint === undefined ? [] : [[code, hint]]));
   return {
     errors: Object.fromEntries(entries.map(([code, { count }]) => [code, count])),
     error_messages: Object.fromEntries(entries.map(([code, { message }]) => [code, message])),
+    ...(hints.length > 0 && { error_hints: Object.fromEntries(hints) }),
   };
 }
 

@@ -55,7 +55,7 @@ export type FromWorker =
   | ({
       type: "task-progress";
       task: number;
-      /** Rows without any request yet. */
+      /** Rows with a request that was not sent yet. */
       waiting: number;
       inFlight: number;
       usage: Usage;

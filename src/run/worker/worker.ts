@@ -207,7 +207,11 @@ export class Worker {
       if (attempt.done > resumed) this.#sendProgress();
       const [given] = Object.values(attempt.errors);
       if (given && context.plan.job.onRowError === "fail") {
-        return this.#fail(task, open, new SluiceError("ROW_FAILED", given.message));
+        return this.#fail(
+          task,
+          open,
+          new SluiceError("ROW_FAILED", given.message, { hint: given.hint }),
+        );
       }
       this.#executor.backlog.noteOpened(clock.monotonic() - begunMs);
       this.#executor.add(attempt);
@@ -253,7 +257,7 @@ export class Worker {
   #abandon(task: number, open: OpenTask, outcome: "failed" | "canceled"): void {
     this.#open.delete(task);
     const { attempt, error } = open;
-    if (attempt) this.#executor.remove(attempt, error ?? asSluiceError("canceled"));
+    if (attempt) this.#executor.remove(attempt, error ?? new SluiceError("RUN_CANCELED"));
     this.#track(
       (attempt?.close() ?? Promise.resolve())
         .catch((failure: unknown) => this.#log(failure))

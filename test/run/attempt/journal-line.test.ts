@@ -40,7 +40,7 @@ describe("requestRecord", () => {
     expect(requestRecord(response, 1)).not.toHaveProperty("logprobs");
   });
 
-  it("says of several answers that one was cut, else how the first ended that did not by itself", () => {
+  it("says of several answers that one was cut, else how the first strange one ended", () => {
     const response = responseOf("yes");
     const [answer] = response.answers;
     const answers = [answer!, { ...answer!, finishReason: "length" as const }];
