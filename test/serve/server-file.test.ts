@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the texts are what files hold.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../src/foundation/errors.ts";
@@ -153,5 +153,16 @@ describe("the file of a server", () => {
       },
       dataDirectory: join(workingDirectory, "deep/data"),
     });
+  });
+
+  it("takes the archives of docs/torchserve.md", async () => {
+    const page = readFileSync(join(import.meta.dirname, "../../docs/torchserve.md"), "utf8");
+    const [, text = ""] = /```yaml\n(models:.*?)```/s.exec(page) ?? [];
+    const { archives } = await read(text);
+    expect(archives).toMatchObject({
+      load: { ko: expect.stringMatching(/m2m\.mar$/) },
+      workers: 2,
+    });
+    expect(archives.models).toEqual({ ko: { maxWorkers: 4, batchSize: 8 } });
   });
 });
