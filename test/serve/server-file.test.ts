@@ -158,7 +158,7 @@ describe("the file of a server", () => {
   it("takes the archives of docs/torchserve.md", async () => {
     const page = readFileSync(join(import.meta.dirname, "../../docs/torchserve.md"), "utf8");
     const [, text = ""] = /```yaml\n(models:.*?)```/s.exec(page) ?? [];
-    const { archives } = await read(text);
+    const { archives } = (await read(text)).options;
     expect(archives).toMatchObject({
       load: { ko: expect.stringMatching(/m2m\.mar$/) },
       workers: 2,
