@@ -1,12 +1,11 @@
 import type { Storage } from "../data/storage/storage.ts";
-import { leadingCoordinator } from "./coordinate/coordinator.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import type { RunLocation } from "./directory/locate.ts";
 import { runStorage } from "./directory/run-storage.ts";
 import type { JobSpec } from "./job/schema.ts";
 import { type Plan, readPlan } from "./plan/plan.ts";
 import { openRetry } from "./retry/abandon-retry.ts";
-import { assertLoadable, type RowsOfRetry } from "./retry/plan-retry.ts";
+import { assertLoadable, lastJob, type RowsOfRetry } from "./retry/plan-retry.ts";
 import { resumeRetry } from "./retry/run-retry.ts";
 import { type CallOptions, type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
 import { readManifest } from "./seal/seals.ts";
@@ -54,14 +53,10 @@ export async function resumeRun(
   });
 }
 
-/** The job of a run with the time-outs, endpoints and limits of the last call. */
+/** The job of the last call at the run's place, which may have moved. */
 async function jobOfRun(storage: Storage, plan: Plan, location: RunLocation): Promise<JobSpec> {
-  const last = await leadingCoordinator(storage);
-  // Records of an earlier version have only the model with shared limits.
-  const job = last?.ownModel ? { ...last.job, model: last.ownModel } : plan.job;
   const { directory, outside, mergedFile, pattern } = location;
   const file = mergedFile ?? pattern;
   const path = file === null ? directory : `${outside}/${file}`;
-  const output = { ...plan.job.output, path };
-  return { ...job, output, generation: plan.job.generation };
+  return { ...(await lastJob(storage, plan)), output: { ...plan.job.output, path } };
 }

@@ -140,9 +140,12 @@ export class MemoryRuns {
   }
 
   /** Goes on with the retry that is begun. */
-  resume(engine: ScriptedEngine = willing()): Promise<RunResult | undefined> {
+  resume(
+    engine: ScriptedEngine = willing(),
+    change: (stored: JobSpec) => Promise<JobSpec> = async (stored) => stored,
+  ): Promise<RunResult | undefined> {
     const dependencies = this.dependenciesOf();
-    const options = this.#optionsOf(engine, dependencies);
+    const options = { ...this.#optionsOf(engine, dependencies), change };
     return this.clock.run(resumeRetry(this.location(), dependencies, options));
   }
 

@@ -125,7 +125,7 @@ export class Coordinator {
   }
 
   /**
-   * Records the job of workers, for a leader that plans before it knows that.
+   * Records the job that workers get, for a leader that had to lead before it planned.
    *
    * @throws SluiceError `COORDINATOR_LOST`, and of the storage.
    */
@@ -191,6 +191,17 @@ function leaderError(
 /** The coordinator with the highest number, dead or alive. */
 export function leadingCoordinator(storage: Storage): Promise<CoordinatorRecord | undefined> {
   return leaderIn(storage, coordinatorPrefix);
+}
+
+/** The jobs of the calls that carried out the run, as they were asked; the last one first. */
+export async function* callJobs(storage: Storage): AsyncGenerator<JobSpec> {
+  const files = await Array.fromAsync(storage.list(coordinatorPrefix));
+  for (const { path } of files.reverse()) {
+    if (!path.endsWith(".json")) continue;
+    const { job, ownModel } = (await readJson<CoordinatorRecord>(storage, path)) ?? {};
+    // Other leaders only removed or sealed, or are of an earlier version.
+    if (job && ownModel) yield { ...job, model: ownModel };
+  }
 }
 
 /** A period in which a coordinator led. */

@@ -5,7 +5,7 @@ import { sortableId } from "../../foundation/ids.ts";
 import { indexSetOf } from "../../foundation/index-set.ts";
 import { randomInteger } from "../../foundation/random.ts";
 import { quotedWord } from "../../foundation/shown-path.ts";
-import { leadingCoordinator } from "../coordinate/coordinator.ts";
+import { callJobs } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPathOf } from "../directory/layout.ts";
 import { createOnce, readJson } from "../directory/records.ts";
@@ -35,7 +35,7 @@ import { cutRows, type FailedRow, failedRowsOf, requestsOfRows } from "./cut-row
 /** The rows of a sealed run that are sent again. */
 export type RetryWhere = "failed" | "finish_reason=length";
 
-/** Finds the rows to send again in a sealed run. */
+/** A planned retry, and what it builds on. */
 export interface RetryPlan {
   plan: Plan;
   /** The seal that the retry builds on. */
@@ -69,7 +69,21 @@ export type FindTasks = (
 ) => Promise<RetryTasks> | RetryTasks;
 
 /**
- * The seal that a retry would build on, and its job.
+ * The job of a plan with the time-outs, endpoints and limits of the last call that asked the same.
+ * A budget holds for all calls of a run, so it is that of the last one in any case.
+ */
+export async function lastJob(storage: Storage, plan: Plan): Promise<JobSpec> {
+  let last: JobSpec | undefined;
+  for await (const job of callJobs(storage)) {
+    last ??= job;
+    if (differingAnswers(job, plan.job).length > 0) continue;
+    return effectiveJob(plan, { ...job, budget: last.budget });
+  }
+  return { ...plan.job, budget: (last ?? plan.job).budget };
+}
+
+/**
+ * The job of a retry of a run as it is sealed.
  *
  * @throws SluiceError `NOT_A_RUN`, `RUN_OPEN` if the run is not sealed, `RUN_DIFFERS` if a retry
  *   cannot make the change.
@@ -77,7 +91,7 @@ export type FindTasks = (
 export async function retriedJob(
   storage: Storage,
   change: (stored: JobSpec) => Promise<JobSpec>,
-): Promise<{ base: Manifest; job: JobSpec }> {
+): Promise<JobSpec> {
   const { job: first } = await readPlan(storage);
   const base = await readManifest(storage);
   if (!base) {
@@ -85,14 +99,12 @@ export async function retriedJob(
       hint: `finish the run first: sluice resume ${quotedWord(storage.location)}`,
     });
   }
-  const { job: stored } = await readPlan(storage, base.generation);
-  // A budget holds for all calls of a run: the last one may have raised it.
-  const { budget = stored.budget } = (await leadingCoordinator(storage))?.job ?? {};
-  const job = await identifiedJob(await change({ ...stored, budget }));
+  const last = await lastJob(storage, await readPlan(storage, base.generation));
+  const job = await identifiedJob(await change(last));
   assertAskable(job);
   assertLoadable(job);
   assertRetriable(first, job);
-  return { base, job };
+  return job;
 }
 
 const ownDataset =

@@ -16,6 +16,7 @@ import { openRetry } from "./abandon-retry.ts";
 import { correctedTasks } from "./corrected-rows.ts";
 import {
   type FindTasks,
+  lastJob,
   planRetry,
   type RetryPlan,
   type RetryRequest,
@@ -48,7 +49,7 @@ export async function runRetry(
   options: RunRetryOptions,
 ): Promise<RunResult | undefined> {
   const storage = runStorage(dependencies.openStorage(location.directory));
-  const { job } = await retriedJob(storage, async (stored) => {
+  const job = await retriedJob(storage, async (stored) => {
     const changed = await options.change(stored);
     // Once planned, a retry keeps its model until it is finished.
     await options.backendOf(changed).check(changed, options);
@@ -63,7 +64,7 @@ export async function runRetry(
 /**
  * Continues the unfinished retry of a sealed run, whatever it asks.
  *
- * @param options `change`: makes the present job from the retry's own.
+ * @param options `change`: makes the present job from that of its last call.
  * @returns undefined if no retry is unfinished.
  */
 export async function resumeRetry(
@@ -75,7 +76,8 @@ export async function resumeRetry(
   const begun = await openRetry(storage, await readPlan(storage));
   if (!begun) return undefined;
   const { where, reread } = begun;
-  const job = (await options.change?.(begun.job)) ?? begun.job;
+  const last = await lastJob(storage, begun);
+  const job = (await options.change?.(last)) ?? last;
   const request = { where: where as RetryRequest["where"], reread, job };
   return await runGeneration(location, dependencies, request, options);
 }

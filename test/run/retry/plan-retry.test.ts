@@ -36,6 +36,33 @@ describe("what a retry asks", () => {
     expect(asked).toBe(99);
   });
 
+  it("has the settings of the last call that asked the same, and the last budget", async () => {
+    const runs = memoryRuns(rowsOf(3));
+    await runs.run(downAfter(0));
+    const retries = { maxAttempts: 1 };
+    await runs.run(
+      refusing([1, 2], "first"),
+      runs.job({ retries, model: { engine: "fake", latencyMs: 7 } }),
+    );
+    const { prompt } = runs.job({ prompt: "Shout {{ text }}" });
+    const budget = { tokens: 1000 };
+    const changed = async (stored: JobSpec): Promise<JobSpec> => ({ ...stored, prompt, budget });
+    await runs.retry(downAfter(0), "failed", runs.dependenciesOf(), changed);
+    const seen: Partial<JobSpec>[] = [];
+    const look = async (stored: JobSpec) => {
+      seen.push(stored);
+      return { ...stored, model: runs.job({ model: { engine: "fake", latencyMs: 9 } }).model };
+    };
+    await runs.retry(downAfter(1), "failed", runs.dependenciesOf(), look);
+    await runs.resume(refusing([1, 2], "again"), look);
+    const own = { prompt: runs.job().prompt, retries: { maxAttempts: 1 }, budget };
+    expect(seen).toMatchObject([
+      { ...own, model: { latencyMs: 7 } },
+      { ...own, model: { latencyMs: 9 } },
+    ]);
+    expect(await runs.damages()).toEqual([]);
+  });
+
   it("is not changed while a retry is under way", async () => {
     const runs = memoryRuns(rowsOf(3));
     await runs.run(refusing([1, 2], "first"));
