@@ -193,7 +193,12 @@ async function started<Result extends RunResult | undefined>(
   });
 }
 
-function changeBy({ set = {} }: ResumeOptions): (stored: JobSpec) => Promise<JobSpec> {
+function changeBy(options: ResumeOptions): (stored: JobSpec) => Promise<JobSpec> {
+  const { set = {} } = options;
+  const { workingDirectory, process } = surroundingsOf(options);
   const sets = Object.entries(set).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
-  return async (stored) => (sets.length === 0 ? stored : await changedJob(stored, sets));
+  return async (stored) =>
+    sets.length === 0
+      ? stored
+      : await changedJob(stored, sets, workingDirectory, process.userDirectory);
 }

@@ -37,8 +37,10 @@ async function resume(
     import("../../api/start-run.ts"),
     import("../../run/job/change.ts"),
   ]);
+  const { set } = options;
+  const { workingDirectory, process } = io;
   const change = async (stored: JobSpec) =>
-    options.set ? await changedJob(stored, options.set) : stored;
+    set ? await changedJob(stored, set, workingDirectory, process.userDirectory) : stored;
   const backend = isChanged ? undefined : backends.of(stored);
   const { scheduled, delegate, name = "" } = backend ?? {};
   const ended = await untilSignal(

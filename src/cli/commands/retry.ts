@@ -56,8 +56,11 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     const { location, dependencies } = target;
     const reread = options.reread ? rereadFrom(options.reread, io) : undefined;
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal, listen) => {
+      const { workingDirectory, process } = io;
       const change = async (stored: JobSpec) => {
-        const job = await changedJob(await jobOf(options, stored, io), options.set ?? []);
+        const given = await jobOf(options, stored, io);
+        const sets = options.set ?? [];
+        const job = await changedJob(given, sets, workingDirectory, process.userDirectory);
         // The retry goes on elsewhere from its submission on.
         if (backends.of(job).delegate) listen();
         return job;

@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startFakeServer } from "../../../src/testing/fake-server.ts";
 import { preparedRun, scratchFolder } from "../../run/whole-run.ts";
@@ -31,6 +33,25 @@ describe("sluice retry", () => {
     const refused = await call(folder, "retry", "out", "--set", model);
     expect(refused.stderr).toContain("error MODEL_UNKNOWN");
     expect((await call(folder, "retry", "out", ...mend)).exitCode).toBe(0);
+  });
+
+  it("takes relative paths of --set from the working directory", async () => {
+    const { folder } = preparedRun(scratchFolder(), rows);
+    const other = scratchFolder();
+    const predictor = (body: string) => `export default { predict: (items) => ${body} };\n`;
+    writeFileSync(join(folder, "one.mjs"), predictor('{ throw new Error("no"); }'));
+    writeFileSync(join(other, "two.mjs"), predictor('items.map(() => "two")'));
+    const first = "model={engine: predictor, module: ./one.mjs}";
+    const run = ["--input", "rows.jsonl", "--prompt", "Say {{ text }}", "--set", first];
+    expect((await call(folder, "run", ...run)).exitCode).toBe(1);
+    const changes = ["--set", "model.module=./two.mjs", "--set", "cache=kept"];
+    const retried = await call(other, "retry", join(folder, "out"), ...changes);
+    expect(JSON.parse(retried.stdout)).toMatchObject({ rows: { answered: 2, failed: 0 } });
+    const plan = readFileSync(join(folder, "out/_sluice/generations/2/plan.json"), "utf8");
+    expect(JSON.parse(plan).job).toMatchObject({
+      ...{ input: [{ path: join(folder, "rows.jsonl") }], cache: { path: join(other, "kept") } },
+      model: { module: join(other, "two.mjs") },
+    });
   });
 
   it("divides the limits of a server among its workers, as the run does", async () => {
