@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Span, Telemetry, TraceContext } from "../foundation/telemetry.ts";
 
 declare module "fastify" {
@@ -21,8 +21,7 @@ export function traceRequests(
   telemetry: Telemetry,
   isInner = false,
 ): void {
-  const spans = new WeakMap<FastifyRequest, Span>();
-  server.addHook("onRequest", (request, _reply, done) => {
+  server.addHook("onRequest", (request, reply, done) => {
     const { headers, method, protocol } = request;
     const route = request.routeOptions.url;
     const parent = telemetry.received(headers.traceparent, headers.tracestate);
@@ -45,20 +44,18 @@ export function traceRequests(
       },
     });
     request.trace = span.context;
-    spans.set(request, span);
+    // Not the hook `onResponse`: it is not called where the client leaves.
+    reply.raw.once("close", () => endSpan(span, request, reply));
     done();
   });
-  server.addHook("onResponse", (request, reply, done) => {
-    const span = spans.get(request);
-    if (!span) return done();
-    const { statusCode: status } = reply;
-    span.set({
-      "http.response.status_code": status,
-      ...(request.caller && { "sluice.caller": request.caller.name }),
-    });
-    if (status >= 500) span.fail(String(status));
-    else if (!reply.raw.writableFinished) span.fail("CLIENT_GONE");
-    span.end();
-    done();
+}
+
+function endSpan(span: Span, { caller }: FastifyRequest, { statusCode, raw }: FastifyReply): void {
+  span.set({
+    "http.response.status_code": statusCode,
+    ...(caller && { "sluice.caller": caller.name }),
   });
+  if (statusCode >= 500) span.fail(String(statusCode));
+  else if (!raw.writableFinished) span.fail("CLIENT_GONE");
+  span.end();
 }
