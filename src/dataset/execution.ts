@@ -165,6 +165,8 @@ export async function materializeDataset(
       hint: `job: { maxFailedRows } says how many may fail; sluice results ${output} --failed shows them`,
     });
   }
+  // No task has a file of results then.
+  if (summary.rows.total === 0) return { kind: "rows", rows: [] };
   const isFile = summary.output.endsWith(".jsonl");
   const path = isFile ? summary.output : `${summary.output}/part-*.jsonl`;
   return { kind: "input", input: [{ path, format: "jsonl" }], isTyped: true };
@@ -286,7 +288,10 @@ function columnsBehind(step: Step, columns: Column[]): Column[] | undefined {
   }
   if (kind !== "rename") return undefined;
   const names = named as Readonly<Record<string, string>>;
-  return columns.map((column) => ({ ...column, name: names[column.name] ?? column.name }));
+  return columns.map((column) => ({
+    ...column,
+    name: Object.hasOwn(names, column.name) ? names[column.name]! : column.name,
+  }));
 }
 
 function jobWith(
@@ -296,7 +301,9 @@ function jobWith(
 ): JobInput {
   const own = jobOfSegment(segment, written(resources), typedOutput);
   const shard = job?.shard || own.shard ? { shard: { ...own.shard, ...job?.shard } } : {};
-  return { ...job, ...own, ...shard, output };
+  const limits = [own.limit, job?.limit].filter((limit) => limit !== undefined);
+  const limit = limits.length === 0 ? {} : { limit: Math.min(...limits) };
+  return { ...job, ...own, ...shard, ...limit, output };
 }
 
 function outputPath({ output, workingDirectory }: RunDatasetOptions): string {

@@ -7,12 +7,12 @@ import type { Json, JsonObject } from "./json.ts";
  * toColumns([{ a: 1 }, { a: 2, b: 3 }]); // { a: [1, 2], b: [null, 3] }
  */
 export function toColumns(rows: readonly JsonObject[]): Record<string, Json[]> {
-  const columns: Record<string, Json[]> = {};
-  for (const row of rows) for (const name of Object.keys(row)) columns[name] ??= [];
-  for (const [name, values] of Object.entries(columns)) {
-    for (const row of rows) values.push(row[name] ?? null);
-  }
-  return columns;
+  const names = new Set<string>();
+  for (const row of rows) for (const name of Object.keys(row)) names.add(name);
+  // Not `row[name]` alone: every object has a `constructor`.
+  const valueIn = (row: JsonObject, name: string) => (Object.hasOwn(row, name) ? row[name]! : null);
+  const columns = [...names].map((name) => [name, rows.map((row) => valueIn(row, name))] as const);
+  return Object.fromEntries(columns);
 }
 
 /**
@@ -24,13 +24,13 @@ export function fromColumns(columns: Readonly<Record<string, ArrayLike<unknown>>
   const entries = Object.entries(columns);
   const [first] = entries;
   if (first === undefined) return [];
-  const rows: Record<string, unknown>[] = Array.from({ length: first[1].length }, () => ({}));
+  const { length } = first[1];
   for (const [name, values] of entries) {
-    if (values?.length !== rows.length) {
-      const lengths = `${values?.length ?? "no"} values, ${first[0]} has ${rows.length}`;
-      throw new Error(`columns are of different lengths: ${name} has ${lengths}`);
-    }
-    for (const [at, row] of rows.entries()) row[name] = values[at];
+    if (values?.length === length) continue;
+    const lengths = `${values?.length ?? "no"} values, ${first[0]} has ${length}`;
+    throw new Error(`columns are of different lengths: ${name} has ${lengths}`);
   }
-  return rows;
+  return Array.from({ length }, (_, at) =>
+    Object.fromEntries(entries.map(([name, values]) => [name, values[at]])),
+  );
 }

@@ -33,6 +33,7 @@ import { committedTasks, readCommits } from "./seal/commits.ts";
 import type { Manifest } from "./seal/manifest.ts";
 import { completeSeal } from "./seal/publish-seal.ts";
 import { sealRun } from "./seal/seal.ts";
+import { readManifest } from "./seal/seals.ts";
 import { cutNotice } from "./status/cut-answers.ts";
 import { EventStream } from "./status/event-stream.ts";
 import type { RunEvent, RunSummary } from "./status/events.ts";
@@ -388,7 +389,10 @@ async function failedBefore(
   committed: ReadonlySet<number>,
 ): Promise<number> {
   if (job.maxFailedRows === undefined) return 0;
-  return (await committedCounts(context, committed)).rows.failed;
+  const { failed } = (await committedCounts(context, committed)).rows;
+  if (context.plan.where !== "appended") return failed;
+  // The whole run is judged at the end, with the rows before.
+  return failed + ((await readManifest(context.storage))?.rows.failed ?? 0);
 }
 
 /** Failed rows that a run may have; a share is of all planned rows. */

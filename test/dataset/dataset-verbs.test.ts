@@ -139,5 +139,24 @@ describe("putting together", () => {
     expect(error.message).toContain("1 of 3 rows");
     const rest = await failing.materialize(at("rest"), { job: { maxFailedRows: 1 } });
     expect(await rest.takeAll()).toEqual([{ id: 0 }, { id: 2 }]);
+    const none = dataset.from(numbered(3)).filter(() => false);
+    for (const name of ["empty", "empty.jsonl"]) {
+      const empty = await none.shuffle().materialize(at(name));
+      expect([await empty.count(), await empty.takeAll()]).toEqual([0, []]);
+    }
+  });
+
+  it("takes the smaller one of its own limit and that of its job", async () => {
+    const five = dataset
+      .from(numbered(9))
+      .limit(5)
+      .map((row) => row);
+    for (const [limit, rows] of [
+      [3, 3],
+      [7, 5],
+    ] as const) {
+      const { summary } = await five.run({ output: at(`limit-${limit}`), job: { limit } });
+      expect(summary.rows.answered).toBe(rows);
+    }
   });
 });

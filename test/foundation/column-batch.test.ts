@@ -16,6 +16,18 @@ describe("columns of a batch", () => {
     expect(fromColumns({})).toEqual([]);
   });
 
+  it("may have the names of members that every object has", () => {
+    const rows = [JSON.parse('{"constructor":"Ferrari","__proto__":1}'), { toString: 2 }];
+    const columns = toColumns(rows);
+    expect(JSON.stringify(columns)).toBe(
+      '{"constructor":["Ferrari",null],"__proto__":[1,null],"toString":[null,2]}',
+    );
+    expect(JSON.stringify(fromColumns(columns))).toBe(
+      '[{"constructor":"Ferrari","__proto__":1,"toString":null},' +
+        '{"constructor":null,"__proto__":null,"toString":2}]',
+    );
+  });
+
   it("are refused where their lengths differ", () => {
     expect(() => fromColumns({ a: [1, 2], b: [1] })).toThrow("b has 1 values, a has 2");
   });

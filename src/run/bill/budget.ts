@@ -7,7 +7,7 @@ import type { RunGeneration } from "../directory/layout.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { RunContext } from "../run-context.ts";
 import { readCommits } from "../seal/commits.ts";
-import { readManifest } from "../seal/seals.ts";
+import { readManifest, readSeals } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
 import { type Budget, type Prices, pricesOf, type Spending, tokensOf, usdOf } from "./costs.ts";
 import { journaledAnswers, journaledAttempts } from "./journaled.ts";
@@ -165,8 +165,13 @@ export interface EarlierCost {
 export async function earlierCost(storage: Storage, of: RunGeneration): Promise<EarlierCost> {
   const times = await leadTimes(storage);
   const seconds = times.reduce((sum, time) => sum + time.seconds, 0);
-  const sealed = of.generation === 1 ? undefined : await readManifest(storage);
-  return { usage: sealed?.bill ?? sealed?.usage ?? noUsage, seconds };
+  if (of.generation === 1) return { usage: noUsage, seconds };
+  const manifest = await readManifest(storage);
+  const { abandoned, sealed } = await readSeals(storage, of);
+  // The bill has those that were dropped before its seal.
+  const dropped = abandoned.filter(({ generation }) => generation > (sealed?.generation ?? 1));
+  const lost = dropped.reduce((sum, { spent = noUsage }) => addUsage(sum, spent), noUsage);
+  return { usage: addUsage(manifest?.bill ?? manifest?.usage ?? noUsage, lost), seconds };
 }
 
 async function spentByTask(

@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
 import { type ServerFault, SluiceError } from "../../foundation/errors.ts";
+import { parseExactly } from "../../foundation/exact-json.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
 import { wireTable } from "../../foundation/wire-table.ts";
@@ -65,7 +66,7 @@ export interface BatchRow {
   /** The row, or other content if it could not be read. */
   row: unknown;
   /** Value of the field that identifies it. */
-  id: string | number | null;
+  id: string | number | bigint | null;
 }
 
 /** A dead letter, as far as its line needs it. */
@@ -116,7 +117,10 @@ export class BatchLines {
    * given; what the error lacks is filled in.
    */
   failed(letterJson: string): string {
-    const letter = JSON.parse(letterJson) as FailedRow;
+    const given = JSON.parse(letterJson) as FailedRow;
+    // A number has all its digits there.
+    const { id } = parseExactly(letterJson) as Pick<BatchRow, "id">;
+    const letter = { ...given, id };
     const hash = this.#hashOf(letter);
     // The place helps beside the input, where the dead letter has it.
     const message = letter.message.replace(` (${letter.file}:${letter.line})`, "");

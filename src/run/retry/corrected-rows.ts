@@ -1,8 +1,9 @@
 import type { InputFile } from "../../data/inputs.ts";
-import type { Slice } from "../../data/row.ts";
+import type { InputRow, Slice } from "../../data/row.ts";
 import { readRows, scanAgain } from "../../data/slices.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
 import type { Commit } from "../attempt/commit.ts";
@@ -198,7 +199,7 @@ async function placesIn(
   failed: readonly FailedRow[],
   { dependencies, job }: Correcting,
 ): Promise<Map<number, Slice>> {
-  const byId = new Map<string | number, number>();
+  const byId = new Map<FailedRow["id"], number>();
   for (const { id, index } of failed) if (id !== null) byId.set(id, index);
   const places = new Map<number, Slice>();
   const others: Slice[] = [];
@@ -208,10 +209,9 @@ async function placesIn(
   const settle = async () => {
     let at = 0;
     for await (const rows of readRows(waiting, 0, openFile, options)) {
-      for (const { value } of rows) {
+      for (const row of rows) {
         const slice = waiting[at++]!;
-        const id = field === undefined ? undefined : (value?.[field] as string | number);
-        const index = id === undefined ? undefined : byId.get(id);
+        const index = field === undefined ? undefined : byId.get(idIn(row, field));
         if (index === undefined) others.push(slice);
         else places.set(index, slice);
       }
@@ -226,6 +226,13 @@ async function placesIn(
   }
   await settle();
   return withOthers(places, others, failed);
+}
+
+/** The id of a row with all its digits, as dead letters have it. */
+function idIn({ value, raw }: InputRow, field: string): FailedRow["id"] {
+  const id = value?.[field] as string | number | undefined;
+  const isRounded = typeof id === "number" && !Number.isSafeInteger(id);
+  return isRounded ? ((parseExactly(raw) as ExactRow)[field] as number | bigint) : (id ?? null);
 }
 
 function withOthers(

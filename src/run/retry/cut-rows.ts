@@ -1,5 +1,6 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { parseExactly } from "../../foundation/exact-json.ts";
 import { indexesIn } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
@@ -62,7 +63,9 @@ async function answeredRows(
 }
 
 /** A failed row, and its requests in the run's counts. */
-export interface FailedRow extends Pick<DeadLetter, "index" | "id"> {
+export interface FailedRow extends Pick<DeadLetter, "index"> {
+  /** With all its digits. */
+  id: string | number | bigint | null;
   requests: RequestCounts;
 }
 
@@ -88,7 +91,8 @@ async function lettersIn(storage: Storage, path: string | undefined): Promise<Fa
 }
 
 function failedRow(line: string): FailedRow {
-  const { index, id, requests = { planned: 1, answered: 0 } } = JSON.parse(line) as DeadLetter;
+  const letter = parseExactly(line) as unknown as FailedRow & Pick<DeadLetter, "requests">;
+  const { index, id, requests = { planned: 1, answered: 0 } } = letter;
   return { index, id, requests };
 }
 

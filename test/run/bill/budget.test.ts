@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
+import { noUsage } from "../../../src/foundation/inference.ts";
 import { BudgetWatch, earlierCost } from "../../../src/run/bill/budget.ts";
 import type { Budget } from "../../../src/run/bill/costs.ts";
 import { manifestPath, planPath } from "../../../src/run/directory/layout.ts";
@@ -128,6 +129,13 @@ describe("earlierCost", () => {
     });
     const { usage } = await earlierCost(storage, { runId: "R1", generation: 2 });
     expect(usage).toMatchObject(usageOf(15, 6));
+    // A retry that was dropped was paid for, too.
+    await endGeneration(storage, {
+      ...{ runId: "R1", generation: 2, end: "abandoned", base: 1, by: "b" },
+      spent: { answers: 1, ...noUsage, ...usageOf(20, 2) },
+    });
+    const later = await earlierCost(storage, { runId: "R1", generation: 3 });
+    expect(later.usage).toMatchObject(usageOf(35, 8));
   });
 });
 

@@ -115,6 +115,8 @@ describe("BatchLines", () => {
     const plain = linesOf({ input: { path: inputPath }, prompt: "Say {{ text }}" });
     expect(idOf(plain, { row: {}, id: 7 })).toBe("7");
     expect(idOf(plain, { row: {}, id: null })).toBe("row-4");
+    const long = letter({ row: {}, id: 7 }).replace('"id":7', '"id":9007199254740993');
+    expect(JSON.parse(plain.failed(long)).custom_id).toBe("9007199254740993");
   });
 });
 

@@ -140,6 +140,22 @@ describe("a file of corrected rows", () => {
     expect(await runs.damages()).toEqual([]);
   });
 
+  it("has them by ids of more digits than a number holds", async () => {
+    const ids = ["1234567890123456781", "1234567890123456782", "1234567890123456783"];
+    const given = ids.map((id, at) => (at === 2 ? `{"id": ${id}, "text": "x"}` : `{"id": ${id}}`));
+    const runs = memoryRuns(given);
+    await runs.run(willing(), runs.job({ input: { path: runs.input, id: "id" } }));
+    const mended = [1, 0].map((at) => `{"id": ${ids[at]}, "text": "of ${at}"}\n`);
+    await runs.reread(willing(), { file: write(runs, mended.join("")) });
+    const texts = (await runs.text("part-00000.jsonl")).trimEnd().split("\n");
+    expect(texts).toEqual([
+      `{"id": ${ids[0]}, "text": "of 0","answer":"answer 0"}`,
+      `{"id": ${ids[1]}, "text": "of 1","answer":"answer 1"}`,
+      `{"id": ${ids[2]}, "text": "x","answer":"answer 2"}`,
+    ]);
+    expect(await runs.damages()).toEqual([]);
+  });
+
   it("is refused where its rows cannot be told", async () => {
     const runs = await start();
     const file = write(runs, '{"id": 1, "text": "one"}\n');

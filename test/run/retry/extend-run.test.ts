@@ -64,6 +64,17 @@ describe.each(forms)("an extension of %s", (_name, changes) => {
     expect(again.asked).toEqual([]);
   });
 
+  it("stops at the failed rows that the job allows, with those before it", async () => {
+    const runs = memoryRuns(rowsOf(4), { shard: { rows: 2 }, maxFailedRows: 4, ...changes });
+    await runs.run(refusing([0, 1, 2, 3]));
+    append(runs, Array.from({ length: 20 }, (_, at) => `${row(4 + at)}\n`).join(""));
+    // Fewer than the job allows, but one too many with those before.
+    const engine = refusing([5]);
+    const { error, summary } = await runs.extend(engine);
+    expect([error?.code, summary.sealed]).toEqual(["TOO_MANY_FAILED_ROWS", false]);
+    expect(engine.asked.length).toBeLessThan(20);
+  });
+
   it("is extended, cleaned and retried like any other run", async () => {
     const runs = await start();
     append(runs, `${row(5)}\n`);

@@ -73,7 +73,10 @@ function structConversion(fields: readonly Column[]): ToWritten {
   return (value) => {
     const object = value as { [key: string]: ExactJson };
     return Object.fromEntries(
-      members.map(({ name, convert }) => [name, convert(object[name] ?? null)]),
+      members.map(({ name, convert }) => [
+        name,
+        convert(Object.hasOwn(object, name) ? object[name]! : null),
+      ]),
     );
   };
 }

@@ -65,6 +65,13 @@ describe("parquetEncoder", () => {
     ]);
   });
 
+  it("writes null for a member that an object lacks, though every object inherits it", async () => {
+    const lines = ['{"car":{"constructor":"Ferrari"}}', '{"car":{"constructor":null}}'];
+    const given = [lines[0]!, '{"car":{}}'];
+    const file = await encoded(given, columnsOf(given));
+    expect((await decoded(file)).map(exactText)).toEqual(lines);
+  });
+
   it("writes decimals by their digits, not by how floats are cut", async () => {
     const type = { kind: "decimal", precision: 4, scale: 2 } as const;
     const lines = ['{"a":0.29}', '{"a":-1.13}', '{"a":4.35}'];
