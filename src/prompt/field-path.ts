@@ -3,6 +3,7 @@ import { missing, wrongType } from "./field-errors.ts";
 import type { JinjaNode } from "./jinja-library.ts";
 import { constantNames } from "./jinja-scope.ts";
 import { pathOf, type TemplateSource } from "./jinja-syntax.ts";
+import { letterAt } from "./long-text.ts";
 import { isObject, kindOf } from "./value-text.ts";
 
 /**
@@ -72,9 +73,13 @@ function fieldOf(value: WrittenJson, { key, node }: Step, place: TemplateSource)
   }
   if (typeof value === "string" || Array.isArray(value)) {
     if (key === "length") return value.length;
-    const element = typeof key === "number" ? value.at(key) : undefined;
+    const element = typeof key === "number" ? elementAt(value, key) : undefined;
     if (element !== undefined) return element;
     if (typeof key === "number") throw missing(place, pathOf(node)!);
   }
   throw wrongType(place, `${kindOf(value)} has no ${key}`, pathOf(node));
+}
+
+function elementAt(value: string | WrittenJson[], place: number): WrittenJson | undefined {
+  return typeof value === "string" ? letterAt(value, place) : value.at(place);
 }

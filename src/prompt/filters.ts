@@ -7,14 +7,16 @@ import { isObject, kindOf, printValue } from "./value-text.ts";
 
 /** Filters of the library, which checks itself what values they take. */
 const libraryFilters = [
-  ...["safe", "tojson", "first", "last", "sort", "string", "unique", "float", "abs", "items"],
+  ...["safe", "tojson", "first", "last", "string", "items"],
   ...["upper", "lower", "indent"],
-  ...["bool", "default", "selectattr", "rejectattr", "replace", "get", "keys", "values"],
+  ...["bool", "default", "replace", "get", "keys", "values"],
   "dictsort",
 ];
 
 /** Filters that apply another filter or a test to each element; the interpreter handles them. */
-export const elementFilters: ReadonlySet<string> = new Set(["map", "select", "reject"]);
+export const elementFilters: ReadonlySet<string> = new Set([
+  ...["map", "select", "reject", "selectattr", "rejectattr"],
+]);
 
 /** Filters that cut a text, or each text of a list, into pieces and return one flat list. */
 export const cuttingFilters: Readonly<Record<string, (input: WrittenJson) => string[]>> =

@@ -29,7 +29,9 @@ export function calculated(
   if (a === undefined || b === undefined) return undefined;
   const compare = comparisons[operator];
   if (compare !== undefined) return toRuntime(compare(a, b));
+  if (["/", "//", "%"].includes(operator) && Number(b) === 0) throw new Error("division by zero");
   const isWhole = left.type === "IntegerValue" && right.type === "IntegerValue";
+  if (isWhole && operator === "**" && b >= 0) return power(a, b);
   const isTurned = operator === "%" && Number(b) !== 0 && a < 0 !== b < 0;
   if (isTurned && !isWhole) return toRuntime(decimal(remainder(Number(a), Number(b))));
   const compute = isWhole ? wholeOperations[operator] : undefined;
@@ -39,6 +41,14 @@ export function calculated(
     throw new Error(`a number gets more than ${limits.maxTemplateDigits} digits`);
   }
   return toRuntime(compute(first, second));
+}
+
+function power(base: Exact, exponent: Exact): RuntimeValue | undefined {
+  if (Number.isSafeInteger(Number(base) ** Number(exponent))) return undefined;
+  if (digitsOf(BigInt(base)) * Number(exponent) > limits.maxTemplateDigits) {
+    throw new Error(`a number gets more than ${limits.maxTemplateDigits} digits`);
+  }
+  return toRuntime(BigInt(base) ** BigInt(exponent));
 }
 
 /** An estimate: an exact count would take as long as a multiplication. */

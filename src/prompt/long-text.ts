@@ -24,6 +24,11 @@ export function textSlice(text: string, start: number, stop: number): string {
   return text.slice(offsetOf(text, start), offsetOf(text, stop));
 }
 
+/** `text[at]`, counted in letters, from the end if negative; undefined beyond the text. */
+export function letterAt(text: string, at: number): string | undefined {
+  return textSlice(text, at, at === -1 ? Number.POSITIVE_INFINITY : at + 1) || undefined;
+}
+
 function offsetOf(text: string, letters: number): number {
   let at = letters < 0 ? text.length : 0;
   for (let left = letters; left > 0 && at < text.length; left--) at += isPair(text, at) ? 2 : 1;

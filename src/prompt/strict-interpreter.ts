@@ -23,7 +23,7 @@ import {
   pathOf,
   type TemplateSource,
 } from "./jinja-syntax.ts";
-import { countOf, matchCount, textSlice } from "./long-text.ts";
+import { countOf, letterAt, matchCount, textSlice } from "./long-text.ts";
 import {
   assertChars,
   assertElements,
@@ -189,10 +189,23 @@ export class StrictInterpreter extends JinjaInterpreter {
     const sides = [pathOf(node.left), pathOf(node.right)] as const;
     const path = (right.type === "NullValue" ? sides[1] : undefined) ?? sides[0] ?? sides[1];
     this.#work.read(right);
+    if (node.operator?.value === "~") return this.#joined(left, right);
+    if (node.operator?.value === "+") assertAddable(left, right, this.#place, path);
     const number = calculated(node.operator?.value ?? "", left, right);
     if (number !== undefined) return number;
     const known = { ...node, left: evaluated(left), right: evaluated(right) };
     return this.#typed(known, path, environment);
+  }
+
+  /** Both as they are printed. */
+  #joined(...values: readonly RuntimeValue[]): RuntimeValue {
+    const texts = values.map((value) => {
+      if (value.type === "NullValue" || value.type === "UndefinedValue") return "";
+      this.#work.created(value, true);
+      return String(value);
+    });
+    assertChars(texts.reduce((chars, { length }) => chars + length, 0));
+    return toRuntime(texts.join(""));
   }
 
   #unary(node: JinjaNode, environment: Environment): RuntimeValue {
@@ -255,7 +268,14 @@ export class StrictInterpreter extends JinjaInterpreter {
     if (property?.type === "SliceExpression") {
       const cut = this.#slice(object, property, environment);
       if (cut !== undefined) return cut;
-    } else if (node.computed) property = evaluated(this.evaluate(property, environment));
+    } else if (node.computed) {
+      const key = this.evaluate(property, environment);
+      if (typeof object.value === "string" && key.type === "IntegerValue") {
+        const letter = letterAt(object.value, Number(exactNumber(key)));
+        return letter === undefined ? this.#absent(node, path) : toRuntime(letter);
+      }
+      property = evaluated(key);
+    }
     let value: RuntimeValue = undefinedValue;
     try {
       value = this.#library({ ...node, object: evaluated(object), property }, environment);
@@ -322,7 +342,10 @@ export class StrictInterpreter extends JinjaInterpreter {
 
   /** As in the library, but the fallback is evaluated only if it is needed. */
   #default(node: JinjaNode, operand: RuntimeValue, environment: Environment): RuntimeValue {
-    const given = filterArgumentsOf(node);
+    // As Jinja names its first argument.
+    const given = filterArgumentsOf(node).map((argument) =>
+      argument.key?.value === "default_value" ? (argument.value as JinjaNode) : argument,
+    );
     const isMissing = operand.type === "UndefinedValue";
     if (given.length === 0) return isMissing ? toRuntime("") : operand;
     if (given.length === 1 && given[0]?.key === undefined && !isMissing) return operand;
@@ -348,7 +371,8 @@ export class StrictInterpreter extends JinjaInterpreter {
         return value;
       }
       if (longFilters.has(name)) this.#assertLength(name, operand, node, environment);
-      const known = { ...node, type: "FilterExpression", operand: evaluated(operand) };
+      const filter = name === "tojson" ? withIndent(node) : node.filter;
+      const known = { ...node, type: "FilterExpression", operand: evaluated(operand), filter };
       // In the library, `first` and `last` of an empty list have no value at all.
       const value = this.#library(known, environment) as RuntimeValue | undefined;
       if (value === undefined) {
@@ -408,11 +432,14 @@ export class StrictInterpreter extends JinjaInterpreter {
       );
       return list;
     }
+    const isByField = name.endsWith("attr");
+    const field = isByField ? String(this.evaluate(called, environment).value) : undefined;
+    const [test, ...given] = isByField ? others : filterArgumentsOf(node);
     const isWanted = (each: RuntimeValue) => {
-      const operand = evaluated(each);
-      const tested = called ? { type: "TestExpression", operand, test: callee } : operand;
+      const operand = evaluated(field === undefined ? each : fieldIn(each, field));
+      const tested = test ? testOf(operand, String(test.value), given) : operand;
       const both = { type: "UnaryExpression", operator: { value: "not" }, argument: tested };
-      return this.evaluate(both, environment).value === (name === "reject");
+      return this.evaluate(both, environment).value === name.startsWith("reject");
     };
     list.value = elements.filter(isWanted);
     return list;
@@ -430,6 +457,68 @@ export class StrictInterpreter extends JinjaInterpreter {
     }
     return { positional, named };
   }
+}
+
+/** `"a" + [1]` has no meaning in Jinja, and the library's is of no use. */
+function assertAddable(
+  left: RuntimeValue,
+  right: RuntimeValue,
+  place: TemplateSource,
+  path: string | undefined,
+): void {
+  const types = [left.type, right.type];
+  const isOfText = types.includes("StringValue");
+  if (!isOfText || !types.some((type) => type === "ObjectValue" || type === "ArrayValue")) return;
+  const words = types.map((type) => kindNames[type] ?? type).join(" and ");
+  throw wrongType(place, `+ does not add ${words}; ~ joins them as they are printed`, path);
+}
+
+/** The value of a field such as `order.paid`; no value if an element lacks it. */
+function fieldIn(element: RuntimeValue, field: string): RuntimeValue {
+  let value: RuntimeValue = element;
+  for (const step of field.split(".")) {
+    const fields: unknown = value.value;
+    const inner: unknown =
+      fields instanceof Map
+        ? fields.get(step)
+        : Array.isArray(fields) && /^\d+$/.test(step)
+          ? fields[Number(step)]
+          : undefined;
+    if (inner === undefined) return undefinedValue;
+    value = inner as RuntimeValue;
+  }
+  return value;
+}
+
+/** Tests with a value, which are comparisons. */
+const comparingTests: Readonly<Record<string, string>> = {
+  ...{ equalto: "==", eq: "==", "==": "==", ne: "!=", "!=": "!=", in: "in" },
+  ...{ lt: "<", lessthan: "<", "<": "<", le: "<=", "<=": "<=" },
+  ...{ gt: ">", greaterthan: ">", ">": ">", ge: ">=", ">=": ">=" },
+};
+
+/** The test of an element, such as of `select("equalto", 2)`. */
+function testOf(operand: JinjaNode, name: string, given: readonly JinjaNode[]): JinjaNode {
+  const operator = Object.hasOwn(comparingTests, name) ? comparingTests[name] : undefined;
+  const [value, ...others] = given;
+  if (operator !== undefined && value && others.length === 0) {
+    const sides = { left: operand, right: value };
+    return { type: "BinaryExpression", operator: { value: operator }, ...sides };
+  }
+  if (given.length > 0 || operator !== undefined) {
+    const wanted = operator === undefined ? "no value" : "one value";
+    throw new Error(`the test ${name} takes ${wanted}`);
+  }
+  return { type: "TestExpression", operand, test: { type: "Identifier", value: name } };
+}
+
+/** The filter `tojson`, whose first argument is `indent`, as the library knows it only by name. */
+function withIndent({ filter }: JinjaNode): JinjaNode | undefined {
+  const [first, ...others] = filter?.args ?? [];
+  if (!filter || !first || first.type === "KeywordArgumentExpression") return filter;
+  const key = { type: "Identifier", value: "indent" };
+  const indent = { type: "KeywordArgumentExpression", key, value: first };
+  return { ...filter, args: [indent, ...others] };
 }
 
 /** Filters of the library that may make a text much longer. */

@@ -21,12 +21,14 @@ export type Filter = (input: WrittenJson, given: FilterArguments) => WrittenJson
 
 /** Jinja's filters that the library lacks or restricts, with the same results as in Jinja. */
 export const usualFilters: Readonly<Record<string, Filter>> = Object.freeze({
+  abs: absolute,
   batch,
   capitalize: (input) => capitalized(textOf("capitalize", input)),
   center: (input, given) => centered(textOf("center", input), wholeOf(given, 0, "width", 80)),
   count: length,
   e: escaped,
   escape: escaped,
+  float,
   format,
   groupby,
   int: whole,
@@ -39,11 +41,13 @@ export const usualFilters: Readonly<Record<string, Filter>> = Object.freeze({
     return typeof input === "string" ? reversed.join("") : reversed;
   },
   round,
+  sort: sorted,
   striptags: (input) => spacedOnce(withoutTags(textOf("striptags", input))).trim(),
   sum,
   trim: (input, given) => trimmed(textOf("trim", input), argumentOf(given, 0, "chars")),
   truncate,
   title: (input) => titled(textOf("title", input)),
+  unique,
   urlencode: encoded,
   wordcount: (input) => matchCount(textOf("wordcount", input), /[\p{L}\p{N}_]+/gu),
 });
@@ -175,7 +179,10 @@ function formatted(value: WrittenJson, sign: string, kind: string, digits = ""):
   if (kind === "s") return digits === "" ? printValue(value) : printValue(value).slice(0, +digits);
   if (!isNumber(value)) throw new Error(`format takes a number for ${sign}, not ${kindOf(value)}`);
   if (kind === "d" || kind === "i") return String(whole(value, { positional: [], named: {} }));
-  if (kind === "f") return Number(value).toFixed(digits === "" ? 6 : Number(digits));
+  if (kind === "f") {
+    const places = digits === "" ? 6 : Number(digits);
+    return roundedToEven(Number(value), places).toFixed(places);
+  }
   throw new Error(`format does not know ${sign}`);
 }
 
@@ -210,13 +217,69 @@ function groupby(input: WrittenJson, given: FilterArguments): WrittenJson {
   const groups = new Map<string, [WrittenJson, WrittenJson[]]>();
   for (const element of elementsOf("groupby", input)) {
     const value = attributeOf("groupby", element, attribute);
-    const key = isNumber(value)
-      ? `number ${exactOf(value)}`
-      : `${typeof value} ${printValue(value).toLowerCase()}`;
+    const key = keyOf(value, false);
     if (!groups.has(key)) groups.set(key, [value, []]);
     groups.get(key)![1].push(element);
   }
   return [...groups.values()].sort(([a], [b]) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
+}
+
+/** Equal for equal values; without `isCaseSensitive`, for texts that differ in letter case, too. */
+function keyOf(value: WrittenJson, isCaseSensitive: boolean): string {
+  if (isNumber(value)) return `number ${exactOf(value)}`;
+  const text = printValue(value);
+  return `${typeof value} ${isCaseSensitive ? text : text.toLowerCase()}`;
+}
+
+function unique(input: WrittenJson, given: FilterArguments): WrittenJson {
+  const isCaseSensitive = argumentOf(given, 0, "case_sensitive") === true;
+  const attribute = argumentOf(given, 1, "attribute");
+  const found = new Map<string, WrittenJson>();
+  for (const element of elementsOf("unique", input)) {
+    const key = keyOf(attributeOf("unique", element, attribute), isCaseSensitive);
+    if (!found.has(key)) found.set(key, element);
+  }
+  return [...found.values()];
+}
+
+function sorted(input: WrittenJson, given: FilterArguments): WrittenJson {
+  const [isReversed, isCaseSensitive] = [
+    argumentOf(given, 0, "reverse") === true,
+    argumentOf(given, 1, "case_sensitive") === true,
+  ];
+  const attribute = argumentOf(given, 2, "attribute");
+  const keyed = elementsOf("sort", input).map((element) => {
+    const value = attributeOf("sort", element, attribute);
+    const key = typeof value === "boolean" ? Number(value) : value;
+    if (typeof key !== "string" && !isNumber(key)) {
+      throw new Error(`sort takes texts or numbers, not ${kindOf(value)}`);
+    }
+    return { element, key };
+  });
+  if (new Set(keyed.map(({ key }) => isNumber(key))).size > 1) {
+    throw new Error("sort takes texts or numbers, not both");
+  }
+  const isFirst = (a: WrittenJson, b: WrittenJson) =>
+    isCaseSensitive && typeof a === "string" ? a < String(b) : isBefore(a, b);
+  const sign = isReversed ? -1 : 1;
+  keyed.sort(({ key: a }, { key: b }) => (isFirst(a, b) ? -sign : isFirst(b, a) ? sign : 0));
+  return keyed.map(({ element }) => element);
+}
+
+function absolute(input: WrittenJson): WrittenJson {
+  if (!isNumber(input)) throw new Error(`abs takes a number, not ${kindOf(input)}`);
+  if (typeof input === "bigint") return input < 0n ? -input : input;
+  const text = String(input);
+  return text.startsWith("-") ? new WrittenNumber(text.slice(1)) : input;
+}
+
+/** As `float` in Python; `default` if a text is not a number. */
+function float(input: WrittenJson, given: FilterArguments): WrittenJson {
+  if (typeof input === "boolean") return decimal(Number(input));
+  const text = textOf("float", input).trim();
+  const isNumeral = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text);
+  if (!isNumeral && !isNumber(input)) return argumentOf(given, 0, "default") ?? decimal(0);
+  return decimal(Number(text));
 }
 
 /** As `int` in Python: toward zero, with all digits; `default` if a text is not a number. */
@@ -237,8 +300,9 @@ function shortest(value: bigint): number | bigint {
 /** As `round` in Python: halves go to the even neighbour; a decimal stays one, such as `2.0`. */
 function round(input: WrittenJson, given: FilterArguments): WrittenJson {
   if (!isNumber(input)) throw new Error(`round takes a number, not ${kindOf(input)}`);
-  if (/^-?\d+$/.test(String(input))) return input;
   const precision = wholeOf(given, 0, "precision", 0);
+  const isWhole = /^-?\d+$/.test(String(input));
+  if (isWhole && precision >= 0) return input;
   const method = String(argumentOf(given, 1, "method") ?? "common");
   if (!["common", "ceil", "floor"].includes(method)) {
     throw new Error("method must be common, ceil or floor");
@@ -250,7 +314,19 @@ function round(input: WrittenJson, given: FilterArguments): WrittenJson {
       : method === "floor"
         ? Math.floor(value * factor) / factor
         : roundedToEven(value, precision);
+  if (isWhole && method === "common") return roundedWhole(BigInt(String(input)), -precision);
   return decimal(rounded);
+}
+
+/** A whole number with zeros in the last `zeros` places; halves go to the even neighbour. */
+function roundedWhole(value: bigint, zeros: number): number | bigint {
+  // Half of it would have more digits than the number.
+  if (zeros > String(value).length) return 0;
+  const unit = 10n ** BigInt(zeros);
+  const below = (value - (((value % unit) + unit) % unit)) / unit;
+  const twice = 2n * (value - below * unit);
+  const isUp = twice > unit || (twice === unit && below % 2n !== 0n);
+  return shortest((isUp ? below + 1n : below) * unit);
 }
 
 /** Digits that decide whether a number lies exactly half way between two shorter ones. */

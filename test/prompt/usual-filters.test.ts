@@ -33,6 +33,66 @@ describe("the filters of docs/templates.md", () => {
   });
 });
 
+/** Rendered by Jinja 3.1.6 itself; lists as Sluice prints them. */
+const byJinja: Record<string, string> = {
+  '{{ tags | unique | join(", ") }} {{ tags | unique(true) | join }}': "b, A bAB",
+  '{{ scores | unique | join(", ") }}': "5.0, 4.0",
+  '{{ items | selectattr("order.paid") | list | length }}': "1",
+  '{{ items | rejectattr("order.paid") | list | length }}': "1",
+  '{{ items | selectattr("cost", "equalto", 2.5) | list | length }}': "1",
+  '{{ items | selectattr("cost", "gt", 2.5) | list | length }}': "1",
+  "{{ t[0] }}{{ t[-1] }}{{ t[-3] }} {{ row.t[1] }}{{ t[n * 0] }}": "😀b😀 a😀",
+  "{{ 1234 | round(-2) }} {{ 1250 | round(-2) }} {{ 1350 | round(-2) }}": "1200 1200 1400",
+  "{{ -1250 | round(-2) }} {{ n | round(-1) }}": "-1200 -9007199254740990",
+  "{{ n | abs }} {{ -2.5 | abs }} {{ -3 | abs }}": "9007199254740993 2.5 3",
+  "{{ 3 ** 40 }} {{ 5 ** 2 }} {{ 2 ** -1 }}": "12157665459056928801 25 0.5",
+  "{{ longs | sort }}": "[9007199254740992, 9007199254740993]",
+  '{{ "12 apples" | float(-1) }} {{ "1,299.50" | float }} {{ " 3.5 " | float }}': "-1 0.0 3.5",
+  "{{ 2 | float }} {{ true | float }}": "2.0 1.0",
+  '{{ tags | select("equalto", "b") | list }} {{ tags | reject("in", ["b"]) | list }}':
+    '["b"] ["A", "B"]',
+  "{{ order | tojson(2) }}": '{\n  "kind": "soup"\n}',
+  '{{ "x" ~ (4 / 2) ~ none ~ "." }}': "x2.0.",
+  '{{ "%.1f" | format(0.25) }} {{ "%.0f" | format(2.5) }} {{ "%.2f" | format(1.005) }}':
+    "0.2 2 1.00",
+  "{{ tags | sort(case_sensitive=true) }} {{ tags | sort(reverse=true) }}":
+    '["A", "B", "b"] ["b", "B", "A"]',
+  '{{ items | sort(attribute="cost", reverse=true) | map(attribute="cost") | list }}': "[3, 2.5]",
+  '{{ nope | default(default_value="none") }} {{ [true, false] | sort }}': "none [false, true]",
+};
+
+describe("what Jinja makes of it", () => {
+  const given = parseWritten(
+    '{"order":{"kind":"soup"},"tags":["b","A","B"],"scores":[5.0,5.0,4.0],"t":"😀ab",' +
+      '"items":[{"order":{"paid":true},"cost":2.5},{"order":{"paid":false},"cost":3}],' +
+      '"n":-9007199254740993,"longs":[9007199254740993,9007199254740992]}',
+  ) as WrittenRow;
+  const made = (source: string) => compileTemplate(source, { name: "prompt" }).render(given);
+
+  it.each(Object.entries(byJinja))("%s is %s", (source, result) => {
+    // Jinja prints `None` for none, and Sluice prints nothing.
+    expect(made(source)).toBe(result);
+  });
+
+  it("has objects and lists behind ~ as they are printed", () => {
+    expect(made('{{ "Order: " ~ order ~ tags }}')).toBe('Order: {"kind": "soup"}["b", "A", "B"]');
+  });
+
+  it.each([
+    ["{{ 5 / (n - n) }}", "division by zero"],
+    ["{{ 5.5 % 0 }}", "division by zero"],
+    ["{{ 5 // 0 }}", "division by zero"],
+    ["{{ 9 ** 99999 }}", "digits"],
+    ['{{ "a" + order }}', "~ joins them as they are printed"],
+    ['{{ tags | select("odd", 2) | list }}', "the test odd takes no value"],
+    ['{{ tags | select("equalto") | list }}', "the test equalto takes one value"],
+    ["{{ t[7] }}", "t[7]"],
+    ['{{ [1, "a"] | sort }}', "sort takes texts or numbers, not both"],
+  ])("refuses %s: %s", (source, message) => {
+    expect(() => made(source)).toThrow(message);
+  });
+});
+
 describe("usual filters", () => {
   it("compute what Jinja computes", () => {
     const results: Record<string, string> = {
@@ -42,7 +102,7 @@ describe("usual filters", () => {
         "42 1300.0 0.12 3",
       "{{ -1.7 | int }} {{ '12.7' | int }} {{ 'x' | int(7) }} {{ id | int + 1 }}":
         "-1 12 7 9007199254740994",
-      "{{ '%05.1f|%-4s|%+d|%3d%%' | format(2.25, 'a', 3, 7) }}": "002.3|a   |+3|  7%",
+      "{{ '%05.1f|%-4s|%+d|%3d%%' | format(2.25, 'a', 3, 7) }}": "002.2|a   |+3|  7%",
       "{{ [id, 1] | sum }} {{ [0.5, 1] | sum }} {{ [] | sum }}": "9007199254740994 1.5 0",
       "{{ 'a long word' | truncate(8, true, '', 0) }} {{ 'short' | truncate(3) }}":
         "a long w short",

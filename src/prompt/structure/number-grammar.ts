@@ -20,7 +20,10 @@ export const maxEnumeratedIntegers = 256;
 export function numberGrammar(shape: NumberShape): GrammarNode {
   const [low, high] = boundsOf(shape);
   if (shape.isInteger) {
-    const exact = between(Math.ceil(low), Math.floor(high), shape);
+    // Larger ones are not written; and from 2^53 on, `value + 1` may be `value`.
+    const largest = 10 ** limits.maxNumberDigits - 1;
+    const [first, last] = [Math.max(low, -largest), Math.min(high, largest)];
+    const exact = between(Math.ceil(first), Math.floor(last), shape);
     if (exact !== undefined) return exact;
   }
   const most = Math.trunc(Math.max(Math.abs(low), Math.abs(high)));
@@ -45,8 +48,10 @@ export function fitsNumber(value: number, shape: NumberShape): boolean {
 
 /** Decimal quotients are inexact, so they are rounded: 0.3 is a multiple of 0.1. */
 function isMultiple(value: number, of: number): boolean {
+  if (Number.isInteger(value) && Number.isInteger(of)) return value % of === 0;
   const quotient = value / of;
-  return Math.abs(quotient - Math.round(quotient)) <= 1e-9 * Math.max(1, Math.abs(quotient));
+  const inexactness = 4 * Number.EPSILON * Math.max(1, Math.abs(quotient));
+  return Math.abs(quotient - Math.round(quotient)) <= inexactness;
 }
 
 /** False if a grammar can tell that no number is valid. */

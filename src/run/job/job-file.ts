@@ -36,7 +36,8 @@ export async function readJobFile(
   assertFewLexemes(new yaml.Lexer().lex(text), file);
   const lines = new yaml.LineCounter();
   // The library's own search for duplicate keys compares each with each.
-  const options = { lineCounter: lines, prettyErrors: false, uniqueKeys: false };
+  const exact = { intAsBigInt: true };
+  const options = { lineCounter: lines, prettyErrors: false, uniqueKeys: false, ...exact };
   const document = namedFaults(file, () => yaml.parseDocument(text, options));
   const lineOf = (path: readonly string[]) => lineOfPath(document, lines, path, yaml.isMap);
   const origin = { from: "file" as const, file, lineOf };

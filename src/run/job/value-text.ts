@@ -1,5 +1,6 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../foundation/json.ts";
+import { plainValue } from "./plain-value.ts";
 import {
   formsOf,
   type SchemaNode,
@@ -58,12 +59,14 @@ function isForm(value: Json, nodes: readonly SchemaNode[]): boolean {
 async function parseFlow(text: string, isTextTaken: boolean): Promise<Json | undefined> {
   // Loaded only here: most texts are scalars, and a command's start should not wait for YAML.
   const { parse } = await import("yaml");
+  let value: unknown;
   try {
-    return parse(text) as Json;
+    value = parse(text, { intAsBigInt: true });
   } catch (cause) {
     if (isTextTaken) return undefined;
     throw new SluiceError("USAGE", `not a YAML value: ${text}`, { cause });
   }
+  return plainValue(value);
 }
 
 /** One `key=value` of a text, its value still a text. */

@@ -25,6 +25,14 @@ describe("numberGrammar", () => {
     expect(numberGrammar(shapeOf({ ...far, minimum: 0 }))).toMatchObject({ kind: "sequence" });
   });
 
+  it("has none beyond the digits that are written, and says so at once", () => {
+    const beyond = { type: "integer", minimum: 1e16, maximum: 1e16 };
+    expect(() => shapeOf(beyond)).toThrow("number");
+    expect(numberGrammar(shapeOf({ type: "integer", minimum: 0, maximum: 1e20 }))).toMatchObject({
+      kind: "sequence",
+    });
+  });
+
   it.each([
     [{ type: "integer" }, /^-?(0|[1-9]\d{0,14})$/],
     [{ type: "integer", minimum: 0, maximum: 4321 }, /^(0|[1-9]\d{0,3})$/],
@@ -41,6 +49,17 @@ describe("numberGrammar", () => {
 });
 
 describe("fitsNumber", () => {
+  it("tells multiples from numbers beside them, however large", () => {
+    const fits = (value: number, multipleOf: number) =>
+      fitsNumber(value, shapeOf({ type: "number", multipleOf }));
+    expect([fits(0.3, 0.1), fits(123_456.78, 0.01), fits(5_000_000.12, 0.01)]).toEqual([
+      ...[true, true, true],
+    ]);
+    expect([fits(5_000_000.123, 0.01), fits(1_000_000_001, 2), fits(0.35, 0.1)]).toEqual([
+      ...[false, false, false],
+    ]);
+  });
+
   it.each([
     [{ type: "integer" }, [0, -7, 1e20], [0.5]],
     [{ type: "number", minimum: 1, exclusiveMaximum: 2 }, [1, 1.999], [0.999, 2]],

@@ -5,6 +5,24 @@ import { jobFolder, small } from "./job-folder.ts";
 const { load, fail } = jobFolder();
 const reference = (name: string) => `\${${name}}`;
 
+describe("whole numbers of a job", () => {
+  const long = "12345678901234567890";
+
+  it("are refused where a number would lose digits, in the file and in a flag", async () => {
+    const model = "{ engine: openai, name: m, baseUrl: http://x/v1, extraBody: { user_id: LONG } }";
+    const text = small().replace("{ engine: fake }", model);
+    expect(await fail(text.replace("LONG", long))).toMatchObject({
+      code: "JOB_INVALID",
+      message: expect.stringContaining(`${long} is beyond 2^53`),
+      place: { field: "model.extraBody.user_id" },
+    });
+    const sets = [`model.extraBody={user_id: ${long}}`];
+    expect((await fail(text.replace("LONG", "1"), { sets })).message).toContain("beyond 2^53");
+    const { job } = await load(text.replace("LONG", "9007199254740991"));
+    expect(job.model).toMatchObject({ extraBody: { user_id: 9007199254740991 } });
+  });
+});
+
 describe("variables in a job file", () => {
   it("are filled in everywhere, prompts included", async () => {
     const text = small(`name: "${reference("USER")}-${reference("TAG:-dev")}"`).replace(
