@@ -1,5 +1,5 @@
 import { type EngineDescription, onThisMachine, threadACore } from "../engine-description.ts";
-import { withAbsoluteName } from "../models/model-path.ts";
+import { withAbsoluteFile } from "../models/model-path.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { LlamaModelOptions } from "./options.ts";
 
@@ -17,7 +17,7 @@ export const llamaDescription: EngineDescription<LlamaModelOptions> = {
   withAbsolutePaths(options, absolute) {
     const { lora } = options;
     return {
-      ...withAbsoluteName(options, absolute),
+      ...withAbsoluteFile(options, absolute),
       ...(lora && {
         lora: lora.map(({ path, scale }) => ({ path: absolute(path, "model", "lora"), scale })),
       }),

@@ -1,3 +1,4 @@
+import { SluiceError } from "../../foundation/errors.ts";
 import type { Answer, AnswerDelta, Usage } from "../../foundation/inference.ts";
 import { type BatchLimits, type BatchShare, planPass } from "./batch-plan.ts";
 import type { Decoding } from "./decoding.ts";
@@ -207,25 +208,32 @@ export class Scheduler {
   }
 
   async #choose(slot: Slot, live: Live, output: number): Promise<void> {
-    live.sampler.applyConfig(live.decoding.config());
-    let token = await this.#runner.sample(output, live.sampler);
-    if (live.decoding.refuses(token)) {
-      live.sampler.applyConfig(live.decoding.config());
-      token = await this.#runner.sample(output, live.sampler);
-    }
-    if (token < 0) throw new Error("llama.cpp chose no token");
-    const { logprobs } = live.decoding;
-    const probabilities =
-      logprobs > 0 ? await this.#runner.logProbabilities(output, token, logprobs) : undefined;
     try {
+      const token = await this.#sampled(live, output);
+      const { logprobs } = live.decoding;
+      const probabilities =
+        logprobs > 0 ? await this.#runner.logProbabilities(output, token, logprobs) : undefined;
       live.pending.push(...live.decoding.take(token, probabilities));
     } catch (error) {
+      // Any other error is of the model, and ends all its requests.
+      if (!(error instanceof SluiceError)) throw error;
       this.#release(slot);
       live.reject(error);
       return;
     }
     tell(live);
     if (live.decoding.isDone) this.#finish(slot, live);
+  }
+
+  async #sampled({ decoding, sampler }: Live, output: number): Promise<number> {
+    sampler.applyConfig(decoding.config());
+    let token = await this.#runner.sample(output, sampler);
+    if (decoding.refuses(token)) {
+      sampler.applyConfig(decoding.config());
+      token = await this.#runner.sample(output, sampler);
+    }
+    if (token < 0) throw new Error("llama.cpp chose no token");
+    return token;
   }
 
   #finish(slot: Slot, live: Live): void {

@@ -24,6 +24,21 @@ export function pathOfName(name: string, workingDirectory: string): string | und
   }
 }
 
+/**
+ * The same for engines whose models are files and folders: `models/chat` is a path too, as there
+ * are no names with a slash beside addresses.
+ */
+export function withAbsoluteFile<Options extends { name: string }>(
+  options: Options,
+  absolute: (text: string, ...path: string[]) => string,
+): Options {
+  const { name } = options;
+  const path = /^file:(?!\/\/)/.test(name) ? name.slice("file:".length) : name;
+  const isAddress = /^[A-Za-z][A-Za-z0-9+.-]+:/.test(path);
+  const isFile = isModelPath(path) || (!isAddress && /[\\/]/.test(path));
+  return { ...options, name: isFile ? absolute(path, "model", "name") : name };
+}
+
 /** The options of a model, with its name made absolute if it is a path. */
 export function withAbsoluteName<Options extends { name: string }>(
   options: Options,

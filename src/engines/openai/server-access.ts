@@ -1,7 +1,7 @@
 import type { EngineContext } from "../engine.ts";
 import { type ApiKey, apiKey, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
 import type { EndpointOptions } from "./options.ts";
-import { basicCredentials } from "./transport.ts";
+import { basicCredentials, decodedPart } from "./transport.ts";
 
 /** A server of a model: its address, its key, and the paths on it. */
 export class ServerAccess {
@@ -27,7 +27,9 @@ export class ServerAccess {
 
   /** Texts that messages must not contain. */
   get secrets(): string[] {
-    return [this.#key?.value ?? "", this.url.password];
+    const { password } = this.url;
+    const basic = password === "" ? "" : (basicCredentials(this.url)?.slice("Basic ".length) ?? "");
+    return [this.#key?.value ?? "", password, decodedPart(password), basic];
   }
 
   /** Headers of each request. */

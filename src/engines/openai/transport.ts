@@ -192,8 +192,17 @@ export class Transport {
 /** `Basic …` from a URL's user and password, or undefined if it has none. */
 export function basicCredentials({ username, password }: URL): string | undefined {
   if (username === "" && password === "") return undefined;
-  const plain = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const plain = `${decodedPart(username)}:${decodedPart(password)}`;
   return `Basic ${Buffer.from(plain).toString("base64")}`;
+}
+
+/** A user or password of a URL as it is meant. A `%` without an escape is legal, and stays. */
+export function decodedPart(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** The shared state of the exchanges of one transport. One timer serves all. */

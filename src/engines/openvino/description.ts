@@ -1,5 +1,5 @@
 import { type EngineDescription, onThisMachine, threadACore } from "../engine-description.ts";
-import { withAbsoluteName } from "../models/model-path.ts";
+import { withAbsoluteFile } from "../models/model-path.ts";
 import { fullSupport } from "../parameter-support.ts";
 import type { OpenvinoModelOptions } from "./options.ts";
 
@@ -17,7 +17,7 @@ export const openvinoDescription: EngineDescription<OpenvinoModelOptions> = {
   enforcesArguments: true,
   keepsPrefixes: true,
   usesAllCores: true,
-  withAbsolutePaths: withAbsoluteName,
+  withAbsolutePaths: withAbsoluteFile,
   sharedAmong: threadACore,
   ...onThisMachine("openvino", async (...of) =>
     (await import("./model-files.ts")).findWeights(...of),

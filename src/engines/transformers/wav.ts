@@ -33,8 +33,9 @@ export function readWav(bytes: Uint8Array): Recording {
     const [name, size] = [textAt(view, at), view.getUint32(at + 4, true)];
     if (name === "fmt ") format = formatAt(view, at + 8);
     if (name === "data" && format !== undefined) {
-      // A recording that was written as a stream lacks its size.
-      const end = Math.min(at + 8 + size, bytes.length);
+      // A recording that was written as a stream lacks its size, or has 0.
+      const end = size === 0 ? bytes.length : Math.min(at + 8 + size, bytes.length);
+      if (end === at + 8) break;
       return { samples: samplesOf(view, at + 8, end, format), sampleRate: format.sampleRate };
     }
     // Chunks begin at even places.

@@ -33,8 +33,10 @@ export class ClassificationTask extends TextTask<Encoding> {
   /** The likeliest first. */
   #scores(logits: readonly number[]): LabelScore[] {
     const { problem_type, id2label } = this.parts.model.config;
-    const isEach = problem_type === "multi_label_classification";
-    const scores = isEach ? logits.map(sigmoid) : softmax(logits);
+    // As the pipeline of Hugging Face: the softmax of one class alone would be 1 for every text.
+    const isEach = problem_type === "multi_label_classification" || logits.length === 1;
+    const likelihoods = isEach ? logits.map(sigmoid) : softmax(logits);
+    const scores = problem_type === "regression" ? logits : likelihoods;
     return scores
       .map((score, at) => ({ label: id2label?.[at] ?? `LABEL_${at}`, score: shortNumber(score) }))
       .sort((one, other) => other.score - one.score);

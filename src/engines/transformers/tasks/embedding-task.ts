@@ -13,8 +13,10 @@ export class EmbeddingTask extends TextTask<Encoding> {
   async run(batch: readonly Encoding[]): Promise<readonly TaskResult[]> {
     const outputs = await encoderOutputs(this.parts, batch);
     const { sentence_embedding: sentences, last_hidden_state, token_embeddings, logits } = outputs;
-    const states = last_hidden_state ?? token_embeddings ?? logits!;
-    const chosen = this.options.pooling === "none" ? states : (sentences ?? states);
+    const states = last_hidden_state ?? token_embeddings ?? logits;
+    // A graph's own pooling is the mean, mostly; what the job asks for beside it counts.
+    const isOwn = sentences !== undefined && this.options.pooling === "mean";
+    const chosen = isOwn ? sentences : (states ?? sentences!);
     const values = floatsOf(chosen);
     const width = chosen.dims.at(-1)!;
     const block = values.length / batch.length;

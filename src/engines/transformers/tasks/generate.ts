@@ -63,12 +63,15 @@ export async function generate(
 ): Promise<TaskResult[]> {
   const { parameters, forcedStart } = batch[0]!;
   const lengths = batch.map((item, at) => decoderPrompts[at]!.length + item.maxNewTokens);
+  // Else the file of the model decides.
+  const isSet =
+    parameters.explicit?.includes("repetitionPenalty") || parameters.repetitionPenalty !== 1;
   const config = model._prepare_generation_config(null, {
     do_sample: false,
     max_new_tokens: null,
     max_length: Math.max(...lengths),
     ...(forcedStart !== undefined && { forced_bos_token_id: forcedStart }),
-    ...(parameters.repetitionPenalty !== 1 && { repetition_penalty: parameters.repetitionPenalty }),
+    ...(isSet && { repetition_penalty: parameters.repetitionPenalty }),
   });
   const endTokens = endTokensOf(config, tokenizer);
   const rules = rulesMaker(model, config, makeTensor, parameters.ignoreEos ? endTokens : undefined);
