@@ -114,6 +114,24 @@ describe("a dataset that is carried out as a run", () => {
     );
   });
 
+  it("gives each stage with `rows: any` whole batches of neighbouring rows", async () => {
+    const batches: number[][] = [];
+    const seen = (batch: { id: number }[]) => {
+      batches.push(batch.map(({ id }) => id));
+      return batch;
+    };
+    const rows = dataset
+      .from([0, 1, 2, 3, 4, 5].map((id) => ({ id })))
+      .mapBatches(seen, { rows: "any", batchSize: 2 })
+      .mapBatches((batch) => batch, { rows: "any", batchSize: 3 });
+    await rows.run({ output: join(folder, "two-sizes") });
+    expect(batches.sort()).toEqual([
+      [0, 1],
+      [2, 3],
+      [4, 5],
+    ]);
+  });
+
   it("counts filtered rows apart in summary, status and manifest, also in open tasks", async () => {
     const output = join(folder, "filtered");
     const stop = new AbortController();
