@@ -48,6 +48,7 @@ describe("a job file that is not trusted", () => {
     [small("preparedDir: ../prepared"), "preparedDir"],
     [small("backend: ray\nray: { address: http://h:8265 }"), "ray.address"],
     [withModel("{ engine: llama, name: ../secret.gguf }"), "model.name"],
+    [withModel("{ engine: llama, name: m, lora: [../secret.gguf] }"), "model.lora"],
   ])("says nothing of its own reach: %#", async (text, named) => {
     const environment = { HOME: "/home/me", MY_KEY: "k", A_KEY: "k" };
     const error = await fail(text, untrusted({}, environment));
