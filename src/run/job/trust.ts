@@ -123,8 +123,9 @@ function places({ input, output, cache, preparedDir, model }: Placed): [string, 
     ["output.errorFile", output.errorFile],
     ["cache.path", cache?.path],
     ["preparedDir", preparedDir],
-    ...modelsIn(model).flatMap(({ name, lora = [] }): [string, string | undefined][] => [
-      ["model.name", name !== undefined && isModelPath(name) ? name : undefined],
+    ...modelsIn(model).flatMap(({ name = "", lora = [], countFile }): typeof named => [
+      ["model.name", isModelPath(name) || name.startsWith("file:") ? name : undefined],
+      ["model.countFile", countFile],
       ...lora.map(({ path }): [string, string] => ["model.lora", path]),
     ]),
   ];
@@ -134,6 +135,7 @@ function places({ input, output, cache, preparedDir, model }: Placed): [string, 
 interface PlacedModel {
   name?: string | undefined;
   lora?: readonly { path: string }[] | undefined;
+  countFile?: string | undefined;
 }
 
 function modelsIn(model: ModelOptions): PlacedModel[] {
