@@ -114,6 +114,24 @@ describe("a dataset that is carried out as a run", () => {
     );
   });
 
+  it("gives each stage with `rows: any` whole batches of neighbouring rows", async () => {
+    const batches: number[][] = [];
+    const seen = (batch: { id: number }[]) => {
+      batches.push(batch.map(({ id }) => id));
+      return batch;
+    };
+    const rows = dataset
+      .from([0, 1, 2, 3, 4, 5].map((id) => ({ id })))
+      .mapBatches(seen, { rows: "any", batchSize: 2 })
+      .mapBatches((batch) => batch, { rows: "any", batchSize: 3 });
+    await rows.run({ output: join(folder, "two-sizes") });
+    expect(batches.sort()).toEqual([
+      [0, 1],
+      [2, 3],
+      [4, 5],
+    ]);
+  });
+
   it("counts filtered rows apart in summary, status and manifest, also in open tasks", async () => {
     const output = join(folder, "filtered");
     const stop = new AbortController();
@@ -320,6 +338,23 @@ describe("a dataset that is carried out as a run", () => {
     const { summary } = await rows.run({ output: join(folder, "cached"), job });
     expect(summary.rows).toMatchObject({ answered: 10, results: 10 });
     expect(calls).toBe(10);
+  });
+
+  it("takes values that JSON lacks from a cache as they were", async () => {
+    let calls = 0;
+    const typed = dataset.from([{ id: 1 }]).map((row) => {
+      calls++;
+      const [v, b] = [new Float32Array([1, 2]), new Uint8Array([1])];
+      return { ...row, v, b, at: new Date(0), whole: 2n ** 60n, $type: "mine" };
+    });
+    const job = { cache: join(folder, "typed-cache"), generation: { temperature: 0 } };
+    const [first, second] = [join(folder, "typed-1"), join(folder, "typed-2")];
+    await typed.run({ output: first, job });
+    await typed.run({ output: second, job });
+    expect(calls).toBe(1);
+    const text = readFileSync(join(first, "part-00000.jsonl"), "utf8");
+    expect(text).toContain('"v":[1,2],"b":"AQ=="');
+    expect(readFileSync(join(second, "part-00000.jsonl"), "utf8")).toBe(text);
   });
 
   it("carries out stages before a shuffle as a run of their own, once", async () => {

@@ -6,17 +6,13 @@ import type { PackageContext } from "../packages/packages.ts";
 import { fullSupport } from "../parameter-support.ts";
 import { moduleDigest } from "./load-code.ts";
 import type { PipelineModelOptions, StageOptions } from "./options.ts";
-import { givesAnyRows, rowsTogether, wholeBatchRows } from "./stage-facts.ts";
+import { givesAnyRows, leastCommonMultiple, rowsTogether, wholeBatchRows } from "./stage-facts.ts";
 import { stageReplicas } from "./stage-replicas.ts";
 
 type PipelineOptions = Extract<ModelOptions, { engine: "pipeline" }>;
 type Describe = (model: ModelOptions) => EngineDescription<ModelOptions>;
 
-/** Least common multiple, so that batches of several sizes fit. */
-const leastCommon = (a: number, b: number): number => (a * b) / greatestCommon(a, b);
-const greatestCommon = (a: number, b: number): number => (b === 0 ? a : greatestCommon(b, a % b));
-
-/** A task beyond the limit fits only the largest batches. */
+/** A task beyond the limit fits only the batches that decide results, or the largest ones. */
 const maxTaskRowsMultiple = 10_000;
 
 /**
@@ -81,11 +77,11 @@ function modelsOf({ stages }: PipelineOptions): ModelOptions[] {
 }
 
 function taskRowsMultiple({ stages }: PipelineOptions): number {
-  const sizes = stages.flatMap((stage) =>
-    givesAnyRows(stage) ? wholeBatchRows(stage) : (stage.batchSize ?? []),
-  );
-  const common = sizes.reduce(leastCommon, 1);
-  return common <= maxTaskRowsMultiple ? common : Math.max(...sizes);
+  const together = rowsTogether({ stages });
+  const exact = stages.flatMap((stage) => (givesAnyRows(stage) ? [] : (stage.batchSize ?? [])));
+  const common = leastCommonMultiple([together, ...exact]);
+  if (common <= maxTaskRowsMultiple) return common;
+  return together > 1 ? together : Math.max(...exact);
 }
 
 function closureNotices({ stages }: PipelineOptions): string[] {

@@ -2,6 +2,10 @@ import { z } from "zod";
 import { limits } from "../../foundation/limits.ts";
 import { atLeastOne, setting } from "../../foundation/setting.ts";
 import { replicaShape } from "../batching/batch-options.ts";
+import { rowsTogether } from "./stage-facts.ts";
+
+/** Most rows of a batch, and of those that share an outcome. */
+const maxBatchRows = 65_536;
 
 const stageKinds = [
   "map",
@@ -35,7 +39,7 @@ const batchesShape = {
   batchSize: setting(
     "operation",
     "mapBatches: rows of each batch, exactly, until a task ends; default: by the size of rows",
-    atLeastOne.max(65_536).optional(),
+    atLeastOne.max(maxBatchRows).optional(),
   ),
   rows: z
     .enum(["same", "any"])
@@ -97,7 +101,12 @@ export function pipelineModelOf<Inner extends z.ZodType>(inner: Inner) {
   return z.strictObject({
     engine: z.literal("pipeline").describe("The engine that answers requests"),
     name: z.string().default("pipeline").describe("Name of the model, for reports"),
-    stages: z.array(stage).describe("The stages of a row, in order"),
+    stages: z
+      .array(stage)
+      .refine((stages) => rowsTogether({ stages }) <= maxBatchRows, {
+        error: `batch sizes of stages with \`rows: any\` fit only more than ${maxBatchRows} rows`,
+      })
+      .describe("The stages of a row, in order"),
     typedInput: z
       .boolean()
       .optional()

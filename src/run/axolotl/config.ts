@@ -91,12 +91,14 @@ function refuseTwice(given: JsonObject, file: string): void {
 
 function refuseTemplates(given: JsonObject, file: string): void {
   const isOfMessages = [given.datasets ?? []].flat().some(makesMessages);
-  const key = templateKeys.find((name) => given[name] !== undefined);
-  if (!isOfMessages || key === undefined || given[key] === "tokenizer_default") return;
+  const { chat_template: template, ...others } = given;
+  const isDefault = template === "tokenizer_default";
+  const key = templateKeys.find((name) => (isDefault ? others : given)[name] !== undefined);
+  if (!isOfMessages || key === undefined) return;
   throw new SluiceError("UNSUPPORTED", "conversations go through the model's own chat template", {
     file,
     field: key,
-    hint: `leave ${key} out, or set chat_template: tokenizer_default`,
+    hint: `leave ${key} out${key === "chat_template" ? ", or set it to tokenizer_default" : ""}`,
   });
 }
 
@@ -112,14 +114,22 @@ function addModel(job: JsonObject, given: JsonObject, file: string): void {
   const { base_model: name, lora_model_dir: lora } = given;
   if (typeof name === "string") job.model = modelFromName(name);
   if (lora === undefined) return;
-  if (isJsonObject(job.model) && String(lora).endsWith(".gguf")) job.model.lora = [lora];
-  else {
+  const refusal = { file, field: "lora_model_dir" };
+  if (!String(lora).endsWith(".gguf")) {
     throw new SluiceError("UNSUPPORTED", "adapters are read from GGUF files", {
-      file,
-      field: "lora_model_dir",
+      ...refusal,
       hint: "name a .gguf file, or leave it out and merge the adapter into the model",
     });
   }
+  // The command line may name the model.
+  const { model = { engine: "llama" } } = job;
+  // The schema says how a model is written.
+  if (!isJsonObject(model)) return;
+  if (model.lora !== undefined) {
+    const problem = "lora_model_dir and model.lora say the same: give one of them";
+    throw new SluiceError("JOB_INVALID", problem, refusal);
+  }
+  job.model = { ...model, lora: [lora] };
 }
 
 function addDatasets(job: JsonObject, given: JsonObject, ignored: string[]): void {

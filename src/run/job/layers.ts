@@ -190,7 +190,9 @@ async function modelFromText(text: string, flags: JobFlags): Promise<Json> {
 function applyModel(draft: JobDraft, model: Json, origin: Origin): void {
   const known = draft.value.model;
   const isSame = isJsonObject(known) && isJsonObject(model) && known.engine === model.engine;
-  draft.set(["model"], isSame ? { ...known, ...model } : model, origin);
+  if (!isSame) return draft.set(["model"], model, origin);
+  // What stays is still of its own layer, whose folder its paths start from.
+  for (const [key, value] of Object.entries(model)) draft.set(["model", key], value, origin);
 }
 
 function unknownKey(path: readonly string[], origin: Origin): Problem {

@@ -123,17 +123,24 @@ function places({ input, output, cache, preparedDir, model }: Placed): [string, 
     ["output.errorFile", output.errorFile],
     ["cache.path", cache?.path],
     ["preparedDir", preparedDir],
-    ...modelsIn(model).flatMap(({ name, lora }): [string, string | undefined][] => [
-      ["model.name", typeof name === "string" && isModelPath(name) ? name : undefined],
-      ["model.lora", typeof lora === "string" && isModelPath(lora) ? lora : undefined],
+    ...modelsIn(model).flatMap(({ name = "", lora = [], countFile }): typeof named => [
+      ["model.name", isModelPath(name) || name.startsWith("file:") ? name : undefined],
+      ["model.countFile", countFile],
+      ...lora.map(({ path }): [string, string] => ["model.lora", path]),
     ]),
   ];
   return named.filter((each): each is [string, string] => each[1] !== undefined && each[1] !== "-");
 }
 
-function modelsIn(model: ModelOptions): { name?: unknown; lora?: unknown }[] {
+interface PlacedModel {
+  name?: string | undefined;
+  lora?: readonly { path: string }[] | undefined;
+  countFile?: string | undefined;
+}
+
+function modelsIn(model: ModelOptions): PlacedModel[] {
   if (model.engine !== "pipeline") return [model];
-  return model.stages.flatMap((stage) => (stage.model as { name?: unknown } | undefined) ?? []);
+  return model.stages.flatMap((stage) => (stage.model as PlacedModel | undefined) ?? []);
 }
 
 /** A glob's folder; any other path itself. */

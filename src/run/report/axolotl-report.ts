@@ -9,13 +9,23 @@ import type { Json, JsonObject } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { linesOfChunks } from "../../foundation/lines.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
+import type { Commit } from "../attempt/commit.ts";
 import { reportPath } from "../directory/layout.ts";
+import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { writeWhole } from "../output/hashed-file.ts";
 import { promptSetOf } from "../plan/job-prompts.ts";
-import { eachTask, type Plan, rowsOfTask, standingPlan } from "../plan/plan.ts";
+import {
+  eachTask,
+  type Plan,
+  readPlan,
+  rowsOfTask,
+  standingPlan,
+  type Task,
+} from "../plan/plan.ts";
+import { replacedRows } from "../retry/cut-rows.ts";
 import type { RunContext } from "../run-context.ts";
-import { readSeals } from "../seal/seals.ts";
+import { readManifest } from "../seal/seals.ts";
 import type { RunSummary } from "../status/events.ts";
 import { resultChunks } from "../status/results.ts";
 
@@ -37,7 +47,8 @@ export interface ReportedPrompt {
 /**
  * Writes the results of a sealed run as one object on one line, like Axolotl's batch inference: the
  * fields of the summary, and `response` with an entry for each answered prompt in input order.
- * Prompts are rendered again from the input; failed rows have no entry. Memory stays flat.
+ * Prompts are rendered again from the input, those of retried rows as the retry did; failed rows
+ * have no entry. Memory stays flat.
  *
  * @throws SluiceError `INPUT_CHANGED` if the input is no longer the planned one.
  */
@@ -56,26 +67,24 @@ export async function writeAxolotlReport(context: RunContext, summary: RunSummar
   });
 }
 
-/** Joins the rows of the first plan with their results. */
+/** Joins the rows, as they were sent last, with their results. */
 async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPrompt> {
   const { storage, outside, clock } = context;
-  const { sealed } = await readSeals(storage, context.plan);
-  const plan = await standingPlan(storage, sealed?.standing);
-  const promptSet = promptSetOf(plan.job, plan.seed);
   const linesOf = (failed: boolean) =>
     parsedLines(resultChunks(storage, outside, { failed, follow: false, clock }));
   const results = linesOf(false);
   const failures = linesOf(true);
   try {
     let failure = await failures.next();
-    for await (const row of inputRows(context, plan)) {
-      if (!failure.done && failure.value.index === row.index) {
+    for await (const asked of askedRows(context)) {
+      const { index } = asked.row;
+      if (!failure.done && failure.value.index === index) {
         failure = await failures.next();
         continue;
       }
       const result = await results.next();
-      if (result.done) throw new SluiceError("RUN_DAMAGED", `row ${row.index} has no result`);
-      yield* promptsOf(plan.job, promptSet, row, result.value);
+      if (result.done) throw new SluiceError("RUN_DAMAGED", `row ${index} has no result`);
+      yield* promptsOf(asked, result.value);
     }
   } finally {
     // Their files stay open until they are at their end.
@@ -83,9 +92,58 @@ async function* reportedPrompts(context: RunContext): AsyncGenerator<ReportedPro
   }
 }
 
-async function* inputRows(context: RunContext, plan: Plan): AsyncGenerator<InputRow> {
-  for await (const task of eachTask(context.storage, plan)) {
-    yield* rowsOfTask(context.openFile, plan.job, task);
+/** A row with the job of the generation that its result is from. */
+interface AskedRow {
+  row: InputRow;
+  job: JobSpec;
+  promptSet: PromptSet;
+}
+
+type AskedRows = AsyncGenerator<AskedRow, void, undefined>;
+
+/** All rows of the run: each from where the generation that its result is from read it. */
+async function* askedRows(context: RunContext): AskedRows {
+  const { storage, openFile } = context;
+  const manifest = (await readManifest(storage))!;
+  const generations = new Map<number, { plan: Plan; promptSet: PromptSet }>();
+  for (const { generation } of [{ generation: 1 }, ...(manifest.retries ?? [])]) {
+    const plan = await readPlan(storage, generation);
+    generations.set(generation, { plan, promptSet: promptSetOf(plan.job, plan.seed) });
+  }
+  async function* rowsOf(generation: number, task: Task): AskedRows {
+    const { plan, promptSet } = generations.get(generation)!;
+    const { job } = plan;
+    for await (const row of rowsOfTask(openFile, job, task)) yield { row, job, promptSet };
+  }
+  for await (const task of eachTask(storage, await standingPlan(storage, manifest.standing))) {
+    const { generation = 1, retried = [] } = manifest.tasks[task.task]!;
+    let rows = rowsOf(generation, task);
+    for (const { commit, generation } of retried) {
+      const { plan } = generations.get(generation)!;
+      const recorded = (await readJson<Commit>(storage, commit.path))!;
+      const { slices, only } = await replacedRows(storage, plan, recorded);
+      // The places of an input that changed since are only in the standing plan.
+      const isOfFile = typeof plan.reread === "object";
+      const again: Task = { ...task, ...(isOfFile && { slices }), only: only! };
+      if (only !== "") rows = replaced(rows, rowsOf(generation, again));
+    }
+    yield* rows;
+  }
+}
+
+/** Rows in order, some of them replaced by others with the same index. */
+async function* replaced(rows: AskedRows, others: AskedRows): AskedRows {
+  try {
+    let other = await others.next();
+    for await (const asked of rows) {
+      if (other.done || other.value.row.index !== asked.row.index) yield asked;
+      else {
+        yield other.value;
+        other = await others.next();
+      }
+    }
+  } finally {
+    await others.return();
   }
 }
 
@@ -100,9 +158,7 @@ interface Metadata {
 }
 
 function* promptsOf(
-  job: JobSpec,
-  promptSet: PromptSet,
-  row: InputRow,
+  { row, job, promptSet }: AskedRow,
   result: JsonObject,
 ): Generator<ReportedPrompt> {
   const { field } = job.output;

@@ -1,12 +1,12 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { parseExactly } from "../../foundation/exact-json.ts";
-import { indexesIn } from "../../foundation/index-set.ts";
+import { indexesIn, indexSetOf } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { readLines } from "../directory/lines.ts";
 import { readJson } from "../directory/records.ts";
-import { type FileRecord, readPlan, TaskTable } from "../plan/plan.ts";
+import { type FileRecord, type Plan, readPlan, type Task, TaskTable } from "../plan/plan.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 import { letterLines } from "../seal/task-files.ts";
 import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
@@ -26,7 +26,8 @@ export async function cutRows(
   for (const { commit: file, generation } of retried) {
     const commit = await readJson<Commit>(storage, file.path);
     if (!commit) throw new SluiceError("RUN_DAMAGED", "the commit is missing", { file: file.path });
-    for (const index of await answeredRows(storage, commit, generation)) cut.delete(index);
+    const { only } = await replacedRows(storage, await readPlan(storage, generation), commit);
+    for (const index of only === "" ? [] : indexesIn(only!)) cut.delete(index);
     for (const index of await indexesInFile(storage, commit.cutRows)) cut.add(index);
   }
   return [...cut].sort((a, b) => a - b);
@@ -42,21 +43,20 @@ export async function knownCutRows(storage: Storage, task: ManifestTask): Promis
   }
 }
 
-/** Rows whose answers a retry's commit replaced. */
-async function answeredRows(
+/** The task of a retry's commit, with only the rows of which it replaced the result, if any. */
+export async function replacedRows(
   storage: Storage,
-  { task, deadLetters }: Commit,
-  generation: number,
-): Promise<Set<number>> {
-  const plan = await readPlan(storage, generation);
-  // Failed rows had no answer, and their dead letters may have been cleaned away.
-  if (plan.where === "failed") return new Set();
+  plan: Plan,
+  { task: number, deadLetters }: Commit,
+): Promise<Task> {
   const table = new TaskTable(storage, plan);
   try {
-    const { only } = await table.task(task);
-    const answered = new Set(indexesIn(only!));
+    const task = await table.task(number);
+    // Failed rows had no answer, and their dead letters may have been cleaned away.
+    if (plan.where === "failed") return task;
+    const answered = new Set(indexesIn(task.only!));
     for (const { index } of await lettersIn(storage, deadLetters?.path)) answered.delete(index);
-    return answered;
+    return { ...task, only: indexSetOf(answered) };
   } finally {
     await table.close();
   }

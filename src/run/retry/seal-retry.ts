@@ -31,7 +31,7 @@ import {
 } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
-import { findDuplicateIds } from "../seal/duplicate-ids.ts";
+import { findDuplicateIds, presentIds } from "../seal/duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { planFile, removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
@@ -414,18 +414,17 @@ function commitFile({ task, commit }: Retried, plan: Plan): FileRecord {
   return fileRecord(commitPath(task.task, plan), recordBytes(commit));
 }
 
-/** Ids of all rows: those that a retry read again may have others. */
 async function duplicateIds(
   storage: Storage,
   tasks: readonly ManifestTask[],
 ): Promise<Manifest["duplicateIds"]> {
-  const files: FileRecord[] = [];
+  const commits: Commit[][] = [];
   for (const { commit, retried = [] } of tasks) {
-    for (const file of [commit, ...retried.map((retry) => retry.commit)]) {
-      const { ids } = (await readJson<Commit>(storage, file.path))!;
-      if (ids) files.push(ids);
-    }
+    const files = [commit, ...retried.map((retry) => retry.commit)];
+    const read = files.map(async ({ path }) => (await readJson<Commit>(storage, path))!);
+    commits.push(await Promise.all(read));
   }
+  const files = await presentIds(storage, commits);
   return files.length === 0 ? null : await findDuplicateIds(storage, files);
 }
 

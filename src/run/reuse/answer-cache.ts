@@ -2,8 +2,12 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { messageText, parseMessage } from "../../foundation/exact-json.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
-import { isJsonObject, jsonObjectIn } from "../../foundation/json.ts";
+import { isJsonObject, type Json, type JsonObject, jsonObjectIn } from "../../foundation/json.ts";
 import { type Logger, silentLogger } from "../../foundation/logger.ts";
+import { fromWire, toWire } from "../../foundation/typed-json.ts";
+
+/** A response as its file has it: the rows as JSON that loses no type. */
+type StoredResponse = Omit<InferenceResponse, "rows"> & { wireRows?: Json[] };
 
 /** A full cache is reduced to this share of its limit. */
 const trimmedShare = 0.9;
@@ -53,7 +57,9 @@ export class AnswerCache {
   /** Keeps an answer; the first one for a key stays. */
   async add(key: string, response: InferenceResponse): Promise<void> {
     this.#hasAdded = true;
-    const bytes = Buffer.from(messageText(response));
+    const { rows, ...others } = response;
+    const wireRows = rows?.map(toWire);
+    const bytes = Buffer.from(messageText({ ...others, wireRows }));
     await this.#storage.createIfAbsent(pathOf(key), bytes, { isLasting: false });
   }
 
@@ -81,11 +87,14 @@ export class AnswerCache {
   }
 }
 
-/** Nothing that a run counts or prints may be missing. */
+/**
+ * Nothing that a run counts or prints may be missing. Earlier versions wrote `rows`, which had lost
+ * what JSON does not have.
+ */
 function responseIn(text: string): InferenceResponse | undefined {
-  const { answers, usage, rows } = jsonObjectIn(text) ?? {};
-  if (!Array.isArray(answers) || !isJsonObject(usage)) return undefined;
-  if (answers.length === 0 && !Array.isArray(rows)) return undefined;
+  const { answers, usage, rows, wireRows } = jsonObjectIn(text) ?? {};
+  if (!Array.isArray(answers) || !isJsonObject(usage) || rows !== undefined) return undefined;
+  if (answers.length === 0 && !Array.isArray(wireRows)) return undefined;
   const { promptTokens, cachedTokens, completionTokens } = usage;
   const areAnswers = answers.every(
     (answer) =>
@@ -95,7 +104,9 @@ function responseIn(text: string): InferenceResponse | undefined {
       Number.isInteger(answer.tokens),
   );
   const areCounts = [promptTokens, cachedTokens, completionTokens].every(Number.isInteger);
-  return areAnswers && areCounts ? (parseMessage(text) as InferenceResponse) : undefined;
+  if (!areAnswers || !areCounts) return undefined;
+  const { wireRows: wire, ...others } = parseMessage(text) as StoredResponse;
+  return wire ? { ...others, rows: wire.map(fromWire) as JsonObject[] } : others;
 }
 
 function pathOf(key: string): string {

@@ -1,10 +1,48 @@
 import type { RandomReader, Storage } from "../../data/storage/storage.ts";
+import { indexesIn } from "../../foundation/index-set.ts";
+import type { Commit } from "../attempt/commit.ts";
 import { idPairBytes } from "../attempt/id-hashes.ts";
-import type { FileRecord } from "../plan/plan.ts";
+import { type FileRecord, readPlan, TaskTable } from "../plan/plan.ts";
 import type { Manifest } from "./manifest.ts";
 
 const maxPairsInMemory = 2_000_000;
 const maxExamples = 10;
+
+/** A file of ids, without those of rows that a later retry read again. */
+interface IdFile extends FileRecord {
+  replaced?: ReadonlySet<number>;
+}
+
+/**
+ * The present ids of all rows: those that a retry read again may have others.
+ *
+ * @param commits those of each task: the first one, and those of retries.
+ */
+export async function presentIds(
+  storage: Storage,
+  commits: readonly (readonly Commit[])[],
+): Promise<IdFile[]> {
+  const files: IdFile[] = [];
+  const tables = new Map<number, TaskTable>();
+  try {
+    for (const ofTask of commits) {
+      const replaced = new Set<number>();
+      const newestFirst = ofTask.toSorted((a, b) => b.generation - a.generation);
+      for (const [at, { ids, task, generation }] of newestFirst.entries()) {
+        if (ids) files.push({ ...ids, replaced: new Set(replaced) });
+        if (at === newestFirst.length - 1) continue;
+        const table =
+          tables.get(generation) ?? new TaskTable(storage, await readPlan(storage, generation));
+        tables.set(generation, table);
+        const { only } = await table.task(task);
+        for (const row of indexesIn(only!)) replaced.add(row);
+      }
+    }
+  } finally {
+    await Promise.all([...tables.values()].map((table) => table.close()));
+  }
+  return files;
+}
 
 /**
  * Finds ids that several rows have, in flat memory: the sorted files of all tasks are read in
@@ -14,7 +52,7 @@ const maxExamples = 10;
  */
 export async function findDuplicateIds(
   storage: Storage,
-  files: readonly FileRecord[],
+  files: readonly IdFile[],
   maxPairs: number = maxPairsInMemory,
 ): Promise<NonNullable<Manifest["duplicateIds"]>> {
   const pairs = files.reduce((sum, { bytes }) => sum + bytes / idPairBytes, 0);
@@ -23,10 +61,10 @@ export async function findDuplicateIds(
   for (let pass = 0; pass < passes; pass++) {
     const range = { from: boundary(pass, passes), to: boundary(pass + 1, passes) };
     const entries: [bigint, number][] = [];
-    for (const { path } of files) {
+    for (const { path, replaced } of files) {
       const reader = await storage.open(path);
       try {
-        await readRange(reader, range, entries);
+        await readRange(reader, range, entries, replaced);
       } finally {
         await reader.close();
       }
@@ -44,6 +82,7 @@ async function readRange(
   reader: RandomReader,
   { from, to }: { from: bigint; to: bigint },
   entries: [bigint, number][],
+  replaced?: ReadonlySet<number>,
 ): Promise<void> {
   const chunkPairs = 4096;
   const count = reader.bytes / idPairBytes;
@@ -52,7 +91,8 @@ async function readRange(
     for (let at = 0; at < chunk.length; at += idPairBytes) {
       const hash = chunk.readBigUInt64BE(at);
       if (hash >= to) return;
-      entries.push([hash, Number(chunk.readBigUInt64BE(at + 8))]);
+      const row = Number(chunk.readBigUInt64BE(at + 8));
+      if (!replaced?.has(row)) entries.push([hash, row]);
     }
   }
 }
@@ -75,9 +115,7 @@ function countRepeats(
 ): void {
   entries.sort(([a, rowA], [b, rowB]) => (a < b ? -1 : a > b ? 1 : rowA - rowB));
   for (let at = 1; at < entries.length; at++) {
-    // A row that was read again is in the files twice.
-    if (entries[at]![0] !== entries[at - 1]![0] || entries[at]![1] === entries[at - 1]![1])
-      continue;
+    if (entries[at]![0] !== entries[at - 1]![0]) continue;
     found.count++;
     const rows: [number, number] = [entries[at - 1]![1], entries[at]![1]];
     if (found.examples.length < maxExamples) found.examples.push({ rows });

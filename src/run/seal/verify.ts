@@ -37,7 +37,7 @@ import {
   type Task,
 } from "../plan/plan.ts";
 import { committedTasks } from "./commits.ts";
-import { findDuplicateIds } from "./duplicate-ids.ts";
+import { findDuplicateIds, presentIds } from "./duplicate-ids.ts";
 import { lookAtFile, type Segment } from "./fingerprint.ts";
 import type { Manifest, ManifestTask, Success } from "./manifest.ts";
 import { completeSeal } from "./publish-seal.ts";
@@ -398,13 +398,13 @@ class Verifier {
   }
 
   async #ids({ duplicateIds, tasks, standing }: Manifest): Promise<void> {
-    const commits = tasks.map(({ task }) => this.#commits.first.get(task));
+    const { first, retries } = this.#commits;
     // Rows that a retry read again may have other ids.
-    const again = standing === undefined ? [] : this.#commits.retries.values();
-    const retried = [...again].flatMap((commits) => [...commits.values()]);
-    const files = [...commits, ...retried].flatMap((commit) => commit?.ids ?? []);
+    const again = standing === undefined ? [] : [...retries.values()];
+    const commits = tasks.map(({ task }) => [first, ...again].flatMap((of) => of.get(task) ?? []));
+    const files = await presentIds(this.#storage, commits);
     const present = await Promise.all(files.map(({ path }) => this.#storage.stat(path)));
-    if (commits.some((commit) => !commit) || present.some((file) => !file)) return;
+    if (first.size !== tasks.length || present.some((file) => !file)) return;
     const found = files.length === 0 ? null : await findDuplicateIds(this.#storage, files);
     this.#compare("duplicateIds", duplicateIds, found, "the ids");
   }

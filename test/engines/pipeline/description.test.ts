@@ -34,6 +34,16 @@ describe("what is known of a pipeline", () => {
     expect(multipleOf(997, 1009)).toBe(1009);
   });
 
+  it("has requests hold whole batches of every stage whose batches decide results", () => {
+    const any = (batchSize: number) => ({ kind: "mapBatches", closure, batchSize, rows: "any" });
+    const model = pipeline([any(2), any(3), { kind: "mapBatches", closure, batchSize: 9973 }]);
+    const known = describeEngine(model);
+    expect(known.rowsTogether?.(model)).toBe(6);
+    expect(known.taskRowsMultiple?.(model)).toBe(6);
+    const large = { engine: "pipeline", stages: [any(997), any(1009)] };
+    expect(modelOptions.safeParse(large).error?.issues[0]?.message).toMatch(/more than 65536 rows/);
+  });
+
   it("gives its stages what a worker has of the machine, and says where that is short", () => {
     const stages = [{ kind: "mapBatches", module: "/m.ts", numCpus: 5, concurrency: 8 }];
     const model = pipeline(stages, { resources: { cpus: 16 } });

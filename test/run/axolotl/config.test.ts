@@ -4,18 +4,20 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { translateConfig } from "../../../src/run/axolotl/config.ts";
+import type { JobFlags } from "../../../src/run/job/layers.ts";
 import { loadJob } from "../../../src/run/job/load.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-axolotl-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The job that a config stands for. */
-async function read(text: string) {
+async function read(text: string, flags: JobFlags = {}) {
   writeFileSync(join(folder, "config.yaml"), text);
   const notices: string[] = [];
   const { job } = await loadJob({
     file: "config.yaml",
     environment: {},
+    flags,
     workingDirectory: folder,
     translate: (config) => {
       const translated = translateConfig(config);
@@ -101,7 +103,37 @@ workers: { max: 2 }
     expect(job.model).toMatchObject({ lora: [{ path: join(folder, "lora.gguf") }] });
   });
 
+  it("takes an adapter beside a model of the command line", async () => {
+    const { job } = await read(`${datasets}lora_model_dir: lora.gguf`, { model: "m.gguf" });
+    const lora = [{ path: join(folder, "lora.gguf") }];
+    expect(job.model).toMatchObject({ engine: "llama", name: join(folder, "m.gguf"), lora });
+  });
+
+  const chats = "base_model: m\ndatasets: [{path: a.jsonl, type: chat_template}]\n";
+
+  it("takes the template of the model", async () => {
+    const { job } = await read(`${chats}chat_template: tokenizer_default`);
+    expect(job.dataset).toMatchObject([{ type: "chat_template" }]);
+  });
+
   it.each([
+    [
+      `${chats}chat_template: tokenizer_default\ndefault_system_message: Be brief.`,
+      "UNSUPPORTED",
+      /own chat template.*field default_system_message/,
+    ],
+    [
+      `${chats}chat_template: tokenizer_default\nchat_template_jinja: "{{ messages }}"`,
+      "UNSUPPORTED",
+      /own chat template.*field chat_template_jinja/,
+    ],
+    [
+      `${datasets}model: {engine: llama, name: m, lora: [x.gguf]}\nlora_model_dir: y.gguf`,
+      "JOB_INVALID",
+      /lora_model_dir and model\.lora say the same/,
+    ],
+    [`${datasets}model: m.gguf\nlora_model_dir: y.gguf`, "JOB_INVALID", /config\.yaml:3.*model/],
+    [`${datasets}lora_model_dir: y.gguf`, "JOB_INVALID", /model\.name/],
     [`${small}dataset: {path: b, type: alpaca}`, "JOB_INVALID", /datasets and dataset/],
     [`${small}model: {engine: fake}`, "JOB_INVALID", /base_model and model/],
     [`${small}output_dir: a\noutput: b`, "JOB_INVALID", /output_dir and output/],

@@ -176,6 +176,15 @@ describe("--model", () => {
     expect(job.model).toMatchObject({ name: "b", apiKeyEnv: "KEY", maxInFlight: 3 });
   });
 
+  it("leaves the places of the job file in its folder", async () => {
+    const file = small().replace("{ engine: fake }", "{ engine: llama, name: a, lora: x.gguf }");
+    mkdirSync(join(folder, "jobs"), { recursive: true });
+    const { job, originOf } = await load(file, { flags: { model: "./m.gguf" } }, "jobs/job.yaml");
+    const lora = [{ path: join(folder, "jobs", "x.gguf") }];
+    expect(job.model).toMatchObject({ name: join(folder, "m.gguf"), lora });
+    expect(originOf("model.lora").from).toBe("file");
+  });
+
   it("starts anew with another engine", async () => {
     const { job } = await load(server, { flags: { model: "fake" } });
     expect(job.model).toMatchObject({ engine: "fake", name: "fake" });

@@ -48,6 +48,9 @@ describe("a job file that is not trusted", () => {
     [small("preparedDir: ../prepared"), "preparedDir"],
     [small("backend: ray\nray: { address: http://h:8265 }"), "ray.address"],
     [withModel("{ engine: llama, name: ../secret.gguf }"), "model.name"],
+    [withModel("{ engine: llama, name: m, lora: [../secret.gguf] }"), "model.lora"],
+    [withModel("{ engine: llama, name: 'file:../secret.gguf' }"), "model.name"],
+    [withModel("{ engine: fake, countFile: ../notes }"), "model.countFile"],
   ])("says nothing of its own reach: %#", async (text, named) => {
     const environment = { HOME: "/home/me", MY_KEY: "k", A_KEY: "k" };
     const error = await fail(text, untrusted({}, environment));

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
-import type { JobInput } from "../../../src/run/job/schema.ts";
+import { type JobInput, type JobSpec, jobSchema } from "../../../src/run/job/schema.ts";
 import { memoryRuns } from "../memory-runs.ts";
 import { rowsOf } from "../run-fixture.ts";
 import { responseOf, scriptedEngine } from "../scripted-engine.ts";
@@ -10,6 +10,11 @@ import { responseOf, scriptedEngine } from "../scripted-engine.ts";
 const report = "axolotl" as const;
 const reported = async (runs: ReturnType<typeof memoryRuns>) =>
   JSON.parse(await runs.text("_report.json"));
+const prompts = async (runs: ReturnType<typeof memoryRuns>) =>
+  (await reported(runs)).response.map(
+    ({ prompt }: { prompt: [{ content: string }] }) => prompt[0].content,
+  );
+const telling = async (job: JobSpec) => jobSchema.parse({ ...job, prompt: "Tell {{ text }}" });
 /** Fails the rows of these indexes. */
 const failing = (...rows: number[]) =>
   scriptedEngine(4, ({ index }) => {
@@ -48,6 +53,33 @@ describe("report: axolotl", () => {
     const { response, rows } = await reported(runs);
     expect(response.map(({ row }: { row: number }) => row)).toEqual([0, 1, 2, 3, 5]);
     expect(rows).toMatchObject({ answered: 5, failed: 1 });
+  });
+
+  it("has retried rows as their retries read and rendered them", async () => {
+    const rows = [0, 1, 2, 3, 4, 5].map((id) =>
+      JSON.stringify(id % 3 === 1 ? { id } : { id, text: `row ${id}` }),
+    );
+    const runs = memoryRuns(rows, { report, shard: { rows: 3 } });
+    await runs.run(failing(2));
+    expect(await prompts(runs)).toEqual(["Say row 0", "Say row 3", "Say row 5"]);
+    const file = join(dirname(runs.input), "fixed.jsonl");
+    const fixed = [1, 2, 4].map((id) => JSON.stringify({ id, text: `fixed ${id}` }));
+    writeFileSync(file, fixed.map((row) => `${row}\n`).join(""));
+    await runs.reread(failing(2), { file });
+    const mended = ["Say row 0", "Say fixed 1", "Say row 3", "Say fixed 4", "Say row 5"];
+    expect(await prompts(runs)).toEqual(mended);
+    rows[2] = '{"id":2,"text":"longer than it was"}';
+    runs.writeInput(rows);
+    await runs.retry(failing(), "failed", undefined, telling, { reread: "input" });
+    expect(await prompts(runs)).toEqual(mended.toSpliced(2, 0, "Tell longer than it was"));
+    expect(await runs.damages()).toEqual([]);
+  });
+
+  it("has retried rows with their old prompt where the retry failed", async () => {
+    const runs = memoryRuns(rowsOf(3), { report });
+    await runs.run(scriptedEngine(4, () => responseOf("cut", "length")));
+    await runs.retry(failing(1), "finish_reason=length", undefined, telling);
+    expect(await prompts(runs)).toEqual(["Tell row 0", "Say row 1", "Tell row 2"]);
   });
 
   it("is made by the next call where it is missing", async () => {

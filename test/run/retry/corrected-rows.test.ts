@@ -2,6 +2,7 @@ import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { JobInput } from "../../../src/run/job/schema.ts";
+import { readManifest } from "../../../src/run/seal/seals.ts";
 import type { RunEvent } from "../../../src/run/status/events.ts";
 import { type MemoryRuns, memoryRuns, willing } from "../memory-runs.ts";
 import { errorOf } from "../run-fixture.ts";
@@ -62,6 +63,23 @@ describe("rows that are mended in the input", () => {
     await runs.reread();
     expect((await linesOf(runs)).slice(1)).toContain(line(1, "mended"));
     expect(await runs.letters()).toEqual([]);
+    expect(await runs.damages()).toEqual([]);
+  });
+
+  it("no longer share the id that they had", async () => {
+    const ids = ["a0", "a1", "a2", "a1"];
+    const lines = (failing: string) =>
+      ids.map((id, at) => (at === 3 ? failing : `{"id": "${id}", "text": "row ${at}"}`));
+    const runs = memoryRuns(lines('{"id": "a1"}'));
+    await runs.run(willing(), runs.job({ input: { path: runs.input, id: "id" } }));
+    const repeated = async () => (await readManifest(runs.store("/runs/out")))?.duplicateIds;
+    expect(await repeated()).toEqual({ count: 1, examples: [{ rows: [1, 3] }] });
+    runs.writeInput(lines('{"id": "a2"}'));
+    await runs.reread();
+    expect(await repeated()).toEqual({ count: 1, examples: [{ rows: [2, 3] }] });
+    runs.writeInput(lines('{"id": "a3", "text": "mended"}'));
+    await runs.reread();
+    expect(await repeated()).toEqual({ count: 0, examples: [] });
     expect(await runs.damages()).toEqual([]);
   });
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
+import type { JsonObject } from "../../../src/foundation/json.ts";
 import { AnswerCache } from "../../../src/run/reuse/answer-cache.ts";
 import { responseOf } from "../scripted-engine.ts";
 
@@ -21,7 +22,8 @@ describe("AnswerCache", () => {
     expect((await new AnswerCache(storage, 1e6).find(keyOf(1)))?.answers[0]?.text).toBe("one");
   });
 
-  it.each(["", "{", "null", '{"answers":3}', '{"answers":[],"usage":{}}'])(
+  const lossy = JSON.stringify({ ...responseOf(""), rows: [{ v: { 0: 1 } }] });
+  it.each(["", "{", "null", lossy, '{"answers":3}', '{"answers":[],"usage":{}}'])(
     "puts an answer in the place of a file of %j",
     async (text) => {
       const storage = memoryStorage();
@@ -32,6 +34,14 @@ describe("AnswerCache", () => {
       expect((await cache.find(keyOf(1)))?.answers[0]?.text).toBe("whole");
     },
   );
+
+  it("keeps rows with values that JSON lacks", async () => {
+    const storage = memoryStorage();
+    const rows = [{ v: new Float32Array([1]), nan: Number.NaN, big: 2n ** 60n, at: new Date(0) }];
+    const response = { ...responseOf(""), rows: rows as unknown as JsonObject[] };
+    await new AnswerCache(storage, 1e6).add(keyOf(1), response);
+    expect(await new AnswerCache(storage, 1e6).find(keyOf(1))).toEqual(response);
+  });
 
   it("is brought below its limit, from anywhere in the order of names", async () => {
     for (const start of [0, 0.5, 0.99]) {

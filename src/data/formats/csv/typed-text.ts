@@ -15,9 +15,13 @@ export type FieldReader = (text: string) => string | undefined;
  * fieldReader({ properties: { n: { type: "integer" } } }, "n")("007"); // "7"
  */
 export function fieldReader(schema: JsonObject, name: string): FieldReader {
-  const properties = isJsonObject(schema.properties) ? schema.properties : {};
-  const property = Object.hasOwn(properties, name) ? properties[name]! : {};
-  const types = typesOf(property, schema, 0);
+  const types = new Set(
+    [...partsOf(schema, schema)].flatMap(({ properties }) =>
+      isJsonObject(properties) && Object.hasOwn(properties, name)
+        ? typesOf(properties[name]!, schema)
+        : [],
+    ),
+  );
   const isText = types.size === 0 || types.has("string");
   const empty = types.has("null") ? "null" : isText ? '""' : undefined;
   if (isText) return (text) => (text === "" ? empty : JSON.stringify(text));
@@ -58,23 +62,23 @@ function jsonText(text: string): string | undefined {
   return jsonIn(text) === undefined ? undefined : text;
 }
 
-/** Most references that are followed in a row. */
-const maxDepth = 16;
+/** The JSON types that a schema allows; none if it names none. */
+function typesOf(given: Json, root: JsonObject): string[] {
+  return [...partsOf(given, root)].flatMap((schema) => [
+    ...[schema.type ?? []].flat().map(String),
+    ...[schema.enum ?? [], "const" in schema ? [schema.const!] : []].flat().map(typeOfValue),
+  ]);
+}
 
-/** The JSON types that a schema allows; empty if it names none. */
-function typesOf(given: Json, root: JsonObject, depth: number): Set<string> {
-  const types = new Set<string>();
-  if (!isJsonObject(given) || depth > maxDepth) return types;
-  const schema = typeof given.$ref === "string" ? referred(root, given.$ref) : given;
-  const named = Array.isArray(schema.type) ? schema.type : [schema.type];
-  for (const type of named) if (typeof type === "string") types.add(type);
-  for (const constant of [schema.enum ?? [], "const" in schema ? [schema.const] : []].flat()) {
-    types.add(typeOfValue(constant as Json));
+/** A schema, and all that it takes a value by: references, alternatives and parts. */
+function partsOf(given: Json, root: JsonObject): Set<JsonObject> {
+  const parts = new Set(isJsonObject(given) ? [given] : []);
+  // A set gives out what is added meanwhile, once.
+  for (const { $ref, anyOf = [], oneOf = [], allOf = [] } of parts) {
+    const next = typeof $ref === "string" ? [referred(root, $ref)] : [];
+    for (const part of [next, anyOf, oneOf, allOf].flat()) if (isJsonObject(part)) parts.add(part);
   }
-  for (const alternative of [schema.anyOf ?? [], schema.oneOf ?? []].flat()) {
-    for (const type of typesOf(alternative as Json, root, depth + 1)) types.add(type);
-  }
-  return types;
+  return parts;
 }
 
 function typeOfValue(value: Json): string {

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
 import { fieldReader } from "../../../../src/data/formats/csv/typed-text.ts";
-import type { Json } from "../../../../src/foundation/json.ts";
+import type { Json, JsonObject } from "../../../../src/foundation/json.ts";
 
 const readerOf = (property: Json) => fieldReader({ properties: { a: property } }, "a");
 
@@ -38,6 +39,27 @@ describe("fieldReader", () => {
     const schema = { properties, $defs: { "whole/number": { type: "integer" } } };
     expect(fieldReader(schema, "a")("5")).toBe("5");
     expect(fieldReader(schema, "b")("5")).toBe('"5"');
+  });
+
+  it.each([
+    z.object({ a: z.string() }).and(z.object({ n: z.number() })),
+    z.union([z.object({ n: z.number() }), z.object({ a: z.string() })]),
+    z.discriminatedUnion("a", [
+      z.object({ a: z.literal("x"), n: z.number() }),
+      z.object({ a: z.literal("y"), n: z.null() }),
+    ]),
+    z.lazy(() => z.object({ n: z.number() })),
+  ])("finds a field in all parts of a schema (%#)", (schema) => {
+    const json = z.toJSONSchema(schema) as JsonObject;
+    expect(fieldReader(json, "n")("7")).toBe("7");
+    expect(fieldReader(json, "a")("7")).toBe('"7"');
+    expect(fieldReader({ $ref: "#/$defs/row", $defs: { row: json } }, "n")("7")).toBe("7");
+  });
+
+  it("takes a field as text that may be text in one alternative, and follows no circle", () => {
+    const [n, text] = [{ type: "number" }, { type: "string" }];
+    const anyOf: Json[] = [{ properties: { n } }, { properties: { n: text } }, { $ref: "#" }];
+    expect(fieldReader({ anyOf }, "n")("7")).toBe('"7"');
   });
 
   it("has no value for an empty text that no type takes", () => {
