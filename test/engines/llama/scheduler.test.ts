@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Decoding } from "../../../src/engines/llama/decoding.ts";
 import type { BatchItem } from "../../../src/engines/llama/loaded-llama.ts";
 import { Scheduler, type SequenceRunner } from "../../../src/engines/llama/scheduler.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import { greedyParameters } from "../../../src/foundation/inference.ts";
 import { endToken, tinyVocabulary } from "./tiny-vocabulary.ts";
 
@@ -131,6 +132,19 @@ describe("Scheduler", () => {
     await expect(live).rejects.toThrow("enough");
     await expect(waiting).rejects.toThrow("enough");
     expect((await other).answer.text).toBe("GHIJK");
+  });
+
+  it("ends the request alone whose next token cannot be chosen", async () => {
+    const { scheduler, ask, failures } = setUp();
+    const decoding = new Decoding({ prompt: [byteOf(65)], parameters, vocabulary });
+    decoding.refuses = () => {
+      throw new SluiceError("ANSWER_INVALID", "no token closes it");
+    };
+    const [broken, other] = [scheduler.run(decoding, never), ask([byteOf(70)])];
+    await expect(broken).rejects.toMatchObject({ code: "ANSWER_INVALID" });
+    expect((await other).answer.text).toBe("GHIJK");
+    expect((await ask([byteOf(71)])).answer.text).toBe("HIJK");
+    expect(failures).toEqual([]);
   });
 
   it("reports a failing model once, and stops", async () => {

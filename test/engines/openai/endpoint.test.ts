@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { basicCredentials } from "../../../src/engines/openai/transport.ts";
 import type { ServerBehaviour } from "../../../src/testing/fake-server.ts";
 import { chatRequest } from "../engine-context.ts";
 import { asks, keptLog, never, openOver, serve } from "./openai-engine.ts";
@@ -99,5 +100,24 @@ describe("the address of an endpoint", () => {
     expect(seen).toEqual([`Basic ${btoa("me:hush")}`]);
     expect(String(error)).toContain(server.baseUrl);
     expect(`${error} ${JSON.stringify(lines)}`).not.toContain("hush");
+  });
+
+  it("may have a sign in its password that is no escape, and none of its forms is told", async () => {
+    const seen: unknown[] = [];
+    const server = await serve({
+      behave({ headers }) {
+        seen.push(headers.authorization);
+        const message = `not with p@ss-word%off, nor ${headers.authorization}`;
+        return { kind: "status", status: 400, body: JSON.stringify({ error: { message } }) };
+      },
+    });
+    const plain = "p@ss-word%off";
+    const baseUrl = server.baseUrl.replace("//", "//me:p%40ss-word%25off@");
+    const engine = openOver([{ baseUrl }], {}, {});
+    const error = await engine.infer(chatRequest(1), never).catch((thrown: unknown) => thrown);
+    expect(seen).toEqual([`Basic ${btoa(`me:${plain}`)}`]);
+    expect(String(error)).not.toContain(plain);
+    expect(String(error)).not.toContain(btoa(`me:${plain}`));
+    expect(basicCredentials(new URL("http://me:50%off@x/"))).toBe(`Basic ${btoa("me:50%off")}`);
   });
 });

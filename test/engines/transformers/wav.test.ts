@@ -35,6 +35,14 @@ describe("readWav", () => {
     expect([...readWav(bytes).samples]).toEqual([0, 0.375]);
   });
 
+  it("reads a recording whose header was never finished, and refuses one without sound", () => {
+    const bytes = Buffer.from(wavBytes([tone(440, 8000, 100)], 8000, { code: 1, bits: 16 }));
+    const at = bytes.indexOf("data");
+    bytes.writeUInt32LE(0, at + 4);
+    expect(readWav(bytes).samples).toHaveLength(100);
+    expect(() => readWav(bytes.subarray(0, at + 8))).toThrow("holds no sound");
+  });
+
   it("reads a recording that was cut off as far as it goes", () => {
     const bytes = wavBytes([tone(440, 8000, 100)], 8000, { code: 1, bits: 16 });
     expect(readWav(bytes.subarray(0, bytes.length - 50)).samples).toHaveLength(75);

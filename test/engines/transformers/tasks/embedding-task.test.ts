@@ -70,6 +70,11 @@ describe("EmbeddingTask", () => {
     expect(await valuesOf({ normalize: false }, pooled)).toEqual(wanted);
     const tokens = await valuesOf({ normalize: false, pooling: "none" }, pooled);
     expect(tokens[1]).toEqual([[0, 2]]);
+    // What else the job asks for is not what the graph did.
+    expect(await valuesOf({ normalize: false, pooling: "cls" }, pooled)).toEqual([
+      [3, 4],
+      [0, 2],
+    ]);
   });
 
   it("gives vectors of length 1 unless told otherwise", async () => {
