@@ -102,7 +102,7 @@ describe("the address of an endpoint", () => {
     expect(`${error} ${JSON.stringify(lines)}`).not.toContain("hush");
   });
 
-  it("may have a sign in its password that is no escape, and none of its forms is told", async () => {
+  it("may have any sign in its password, no form of which is told", async () => {
     const seen: unknown[] = [];
     const server = await serve({
       behave({ headers }) {
