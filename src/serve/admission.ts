@@ -130,6 +130,7 @@ export class Admission {
   };
   #inFlight = 0;
   #inFlightCost = 0;
+  #isShared = false;
   /** True while a request is in work that must be alone. */
   #isTaken = false;
   #refusal: SluiceError | undefined;
@@ -150,6 +151,11 @@ export class Admission {
 
   get inFlight(): number {
     return this.#inFlight;
+  }
+
+  /** Whether requests were in work beside each other since there was none: each had company. */
+  get isShared(): boolean {
+    return this.#isShared;
   }
 
   waiting(priority?: Priority): number {
@@ -243,10 +249,12 @@ export class Admission {
     this.#inFlight++;
     this.#inFlightCost += cost;
     if (isAlone) this.#isTaken = true;
+    if (this.#inFlight > 1) this.#isShared = true;
     return () => {
       this.#measure(cost);
       this.#inFlight--;
       if (isAlone) this.#isTaken = false;
+      if (this.#inFlight === 0) this.#isShared = false;
       this.#inFlightCost = this.#inFlight === 0 ? 0 : this.#inFlightCost - cost;
       this.#admitNext();
     };

@@ -344,7 +344,7 @@ export class ServedModel {
         return response;
       } catch (thrown) {
         const isDeath = asSluiceError(thrown).scope === "engine" && !signal.aborted;
-        if (isDeath) this.#suspects.noteDeath(suspect, this.admission.inFlight === 1);
+        if (isDeath) this.#suspects.noteDeath(suspect, !this.admission.isShared);
         throw thrown;
       } finally {
         leave();

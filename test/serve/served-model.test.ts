@@ -27,6 +27,36 @@ async function served(
 }
 
 describe("a request that ends its model", () => {
+  it("is told from those that die with it: these did not die alone", async () => {
+    const engine = scriptedEngine(4);
+    const model = await served(engine);
+    const ask = (prompt: string) => {
+      const call = { caller, signal: new AbortController().signal };
+      const asked = model.ask(model.read("/v1/completions", { model: "m", prompt }), call);
+      return asked.then(
+        () => "answered",
+        (error: SluiceError) => error.code,
+      );
+    };
+    for (const prompt of ["bad 1", "bad 2"]) {
+      const both = Promise.all([ask(prompt), ask("good")]);
+      for (const { fail } of [...engine.held]) fail(died);
+      expect(await both).toEqual(["ENGINE_DIED", "ENGINE_DIED"]);
+    }
+    // It saw two deaths.
+    const last = Promise.all([ask("bad 3"), ask("good")]);
+    expect(engine.held.map(({ request }) => request.prompt)).toEqual(["bad 3"]);
+    engine.held[0]!.fail(died);
+    await expect.poll(() => engine.held.map(({ request }) => request.prompt)).toEqual(["good"]);
+    engine.held[0]!.fail(died);
+    expect(await last).toEqual(["ENGINE_DIED", "ENGINE_DIED"]);
+    // One death alone, of three.
+    const again = ask("good");
+    expect(engine.held).toHaveLength(1);
+    engine.answerAll();
+    expect(await again).toBe("answered");
+  });
+
   it("is known by the content of its file, and refused after three deaths alone", async () => {
     const models = new Models();
     const model = { engine: "openai" as const, name: "up", baseUrl: "http://127.0.0.1:9" };
