@@ -1,5 +1,5 @@
 import { backoffMs } from "../foundation/backoff.ts";
-import { type Clock, sleep } from "../foundation/clock.ts";
+import { type Clock, sleep, untilAborted } from "../foundation/clock.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
@@ -71,17 +71,18 @@ export class Restarting<Live> {
   }
 
   /**
-   * The living process, started again if it died.
+   * The living process, started again if it died: also if the signal's caller no longer waits.
    *
-   * @throws SluiceError `ENGINE_START_FAILED` while it is given up; the reason of the closing.
+   * @throws SluiceError `ENGINE_START_FAILED` while it is given up; the reason of the closing; the
+   *   signal's reason.
    */
-  live(): Promise<Live> {
+  live(signal?: AbortSignal): Promise<Live> {
     if (this.#closing.signal.aborted) return Promise.reject(this.#closing.signal.reason);
     this.#live ??= this.#startAgain().catch((error) => {
       this.#live = undefined;
       throw error;
     });
-    return this.#live;
+    return signal ? untilAborted(this.#live, signal) : this.#live;
   }
 
   /** It answered: earlier failures no longer count. */

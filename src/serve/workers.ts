@@ -1,5 +1,5 @@
 import type { Engine } from "../engines/engine.ts";
-import type { Clock } from "../foundation/clock.ts";
+import { type Clock, untilAborted } from "../foundation/clock.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
 import { mostRoom, PrefixAffinity, type Replica } from "./prefix-affinity.ts";
@@ -85,7 +85,8 @@ export class Workers implements Engine {
     signal: AbortSignal,
     onDelta?: OnDelta,
   ): Promise<InferenceResponse> {
-    if (this.#workers.length === 0 && this.#coming > 0) await this.#changed(signal);
+    const isComing = this.#workers.length === 0 && this.#coming > 0;
+    if (isComing) await untilAborted(this.#changing, signal);
     const worker = this.#workerFor(request);
     if (worker === undefined) throw new SluiceError("WORKERS_MISSING");
     worker.inFlight++;
@@ -125,18 +126,6 @@ export class Workers implements Engine {
     if (workers.length < 2) return workers[0];
     if (messages && this.#affinity) return this.#affinity.choose(messages, workers);
     return mostRoom(workers);
-  }
-
-  /** Waits for the changes under way, or for the end of a request. */
-  async #changed(signal: AbortSignal): Promise<void> {
-    let stop = () => {};
-    const aborted = new Promise<never>((_resolve, reject) => {
-      stop = () => reject(signal.reason);
-      signal.addEventListener("abort", stop, { once: true });
-    });
-    await Promise.race([this.#changing, aborted]).finally(() =>
-      signal.removeEventListener("abort", stop),
-    );
   }
 
   async #scale(count: number): Promise<void> {

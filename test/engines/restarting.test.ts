@@ -40,6 +40,23 @@ describe("Restarting", () => {
     );
   });
 
+  it("holds no caller whose signal is aborted, and starts it for the others", async () => {
+    const { lives, clock } = counted();
+    const leaving = new AbortController();
+    await clock.run(
+      (async () => {
+        await lives.open();
+        lives.noteDeath();
+        const left = lives.live(leaving.signal);
+        const staying = lives.live(new AbortController().signal);
+        leaving.abort(new Error("gone"));
+        await expect(left).rejects.toThrow("gone");
+        expect(clock.monotonic()).toBe(0);
+        expect(await staying).toBe(2);
+      })(),
+    );
+  });
+
   it("takes a first failure as final", async () => {
     const { lives, starts } = counted(() => new EndedEarly("later", []));
     await expect(lives.open()).rejects.toThrow("later");
