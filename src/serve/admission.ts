@@ -185,6 +185,8 @@ export class Admission {
     const giveUp = (reason: unknown) => {
       queue.remove(waiting);
       admitted.reject(reason);
+      // It may have held up others by its wish to be alone.
+      this.admitNext();
     };
     const cancelTimer = this.#clock.schedule(maxWaitMs, () =>
       giveUp(new SluiceError("DEADLINE_EXCEEDED", `it waited ${Math.round(maxWaitMs)} ms`)),
@@ -256,11 +258,12 @@ export class Admission {
       if (isAlone) this.#isTaken = false;
       if (this.#inFlight === 0) this.#isShared = false;
       this.#inFlightCost = this.#inFlight === 0 ? 0 : this.#inFlightCost - cost;
-      this.#admitNext();
+      this.admitNext();
     };
   }
 
-  #admitNext(): void {
+  /** Lets in those for which there is room: also to be called when there is more of it. */
+  admitNext(): void {
     for (;;) {
       const { online, batch } = this.#queues;
       const queue = online.size > 0 ? online : batch;

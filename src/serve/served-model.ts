@@ -151,6 +151,7 @@ export class ServedModel {
     const longestWaitMs = Math.min(maxQueueWaitMs, serveLimits.requestTimeoutMs);
     const queue = { maxQueueSize, maxQueueWaitMs: longestWaitMs };
     this.admission = new Admission(() => this.slots, queue, clock);
+    workers.onGrown = () => this.admission.admitNext();
   }
 
   /** @throws SluiceError the engine's reason why it cannot be opened. */

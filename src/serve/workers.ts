@@ -40,6 +40,8 @@ export class Workers implements Engine {
   /** Changes come one after another. */
   #changing: Promise<void> = Promise.resolve();
   #isClosed = false;
+  /** Called when there are more of them. */
+  onGrown: () => void = () => {};
 
   /** @param keepsPrefixes whether a beginning that a worker has computed is cheaper there. */
   constructor(start: StartWorker, clock: Clock, keepsPrefixes = false) {
@@ -144,6 +146,7 @@ export class Workers implements Engine {
       throw failed?.reason ?? new SluiceError("ENGINE_DIED", "the model was unloaded");
     }
     this.#workers = [...this.#workers, ...workers];
+    this.onGrown();
   }
 
   async #load(place: number): Promise<ModelWorker> {

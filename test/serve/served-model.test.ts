@@ -26,6 +26,20 @@ async function served(
   return new ServedModel("m", workers, models.m!, { limits, observer }, context);
 }
 
+it("a model that gets more workers computes what waits", async () => {
+  const engine = scriptedEngine(1);
+  const model = await served(engine);
+  const { signal } = new AbortController();
+  const all = ["a", "b", "c"].map((prompt) =>
+    model.ask(model.read("/v1/completions", { model: "m", prompt }), { caller, signal }),
+  );
+  expect(engine.held).toHaveLength(1);
+  await model.workers.scale(3);
+  await expect.poll(() => engine.held.length).toBe(3);
+  engine.answerAll();
+  await Promise.all(all);
+});
+
 describe("a request that ends its model", () => {
   it("is told from those that die with it: these did not die alone", async () => {
     const engine = scriptedEngine(4);
