@@ -1,5 +1,5 @@
 import { backoffMs } from "../foundation/backoff.ts";
-import { type Clock, sleep } from "../foundation/clock.ts";
+import { type Clock, sleep, untilAborted } from "../foundation/clock.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Logger } from "../foundation/logger.ts";
@@ -41,8 +41,9 @@ export function withoutFrames(lines: readonly string[]): string[] {
 }
 
 /**
- * An engine's process, started again after a growing wait when it died, and given up when it dies
- * or does not start too many times in a row. Many callers share one start.
+ * An engine's process, started again after a growing wait when it died. One that dies or does not
+ * start too many times in a row is given up; after the longest wait it gets one more try. Many
+ * callers share one start.
  */
 export class Restarting<Live> {
   readonly #options: RestartingOptions<Live>;
@@ -52,6 +53,7 @@ export class Restarting<Live> {
   #failedStarts = 0;
   /** Deaths in a row without an answer between them. */
   #deaths = 0;
+  #diedAtMs = 0;
 
   constructor(options: RestartingOptions<Live>) {
     this.#options = options;
@@ -69,17 +71,18 @@ export class Restarting<Live> {
   }
 
   /**
-   * The living process, started again if it died.
+   * The living process, started again if it died: also if the signal's caller no longer waits.
    *
-   * @throws SluiceError `ENGINE_START_FAILED` if it is given up; the reason of the closing.
+   * @throws SluiceError `ENGINE_START_FAILED` while it is given up; the reason of the closing; the
+   *   signal's reason.
    */
-  live(): Promise<Live> {
+  live(signal?: AbortSignal): Promise<Live> {
     if (this.#closing.signal.aborted) return Promise.reject(this.#closing.signal.reason);
     this.#live ??= this.#startAgain().catch((error) => {
       this.#live = undefined;
       throw error;
     });
-    return this.#live;
+    return signal ? untilAborted(this.#live, signal) : this.#live;
   }
 
   /** It answered: earlier failures no longer count. */
@@ -92,6 +95,7 @@ export class Restarting<Live> {
     this.#live = undefined;
     if (this.#closing.signal.aborted) return false;
     this.#deaths++;
+    this.#diedAtMs = this.#options.context.clock.monotonic();
     return true;
   }
 
@@ -105,7 +109,9 @@ export class Restarting<Live> {
   async #startAgain(): Promise<Live> {
     const { name, context } = this.#options;
     const { clock, random, logger } = context;
-    if (this.#deaths > limits.maxEngineDeaths) {
+    // It ends a run. A server lives on, and what killed its model may be over.
+    const isRecent = clock.monotonic() - this.#diedAtMs < limits.backoffMaxMs;
+    if (this.#deaths > limits.maxEngineDeaths && isRecent) {
       const detail = `it starts, but died ${this.#deaths} times in a row without an answer`;
       throw new SluiceError("ENGINE_START_FAILED", `${name}: ${detail}`);
     }

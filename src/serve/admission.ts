@@ -130,6 +130,7 @@ export class Admission {
   };
   #inFlight = 0;
   #inFlightCost = 0;
+  #isShared = false;
   /** True while a request is in work that must be alone. */
   #isTaken = false;
   #refusal: SluiceError | undefined;
@@ -150,6 +151,11 @@ export class Admission {
 
   get inFlight(): number {
     return this.#inFlight;
+  }
+
+  /** Whether requests were in work beside each other since there was none: each had company. */
+  get isShared(): boolean {
+    return this.#isShared;
   }
 
   waiting(priority?: Priority): number {
@@ -179,6 +185,8 @@ export class Admission {
     const giveUp = (reason: unknown) => {
       queue.remove(waiting);
       admitted.reject(reason);
+      // It may have held up others by its wish to be alone.
+      this.admitNext();
     };
     const cancelTimer = this.#clock.schedule(maxWaitMs, () =>
       giveUp(new SluiceError("DEADLINE_EXCEEDED", `it waited ${Math.round(maxWaitMs)} ms`)),
@@ -243,16 +251,19 @@ export class Admission {
     this.#inFlight++;
     this.#inFlightCost += cost;
     if (isAlone) this.#isTaken = true;
+    if (this.#inFlight > 1) this.#isShared = true;
     return () => {
       this.#measure(cost);
       this.#inFlight--;
       if (isAlone) this.#isTaken = false;
+      if (this.#inFlight === 0) this.#isShared = false;
       this.#inFlightCost = this.#inFlight === 0 ? 0 : this.#inFlightCost - cost;
-      this.#admitNext();
+      this.admitNext();
     };
   }
 
-  #admitNext(): void {
+  /** Lets in those for which there is room: also to be called when there is more of it. */
+  admitNext(): void {
     for (;;) {
       const { online, batch } = this.#queues;
       const queue = online.size > 0 ? online : batch;

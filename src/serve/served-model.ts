@@ -19,7 +19,7 @@ import {
   type Transcription,
   type Usage,
 } from "../foundation/inference.ts";
-import type { JsonObject } from "../foundation/json.ts";
+import type { Json, JsonObject } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import { randomInteger } from "../foundation/random.ts";
 import {
@@ -51,6 +51,8 @@ export interface Call {
   onDelta?: OnDelta | undefined;
   /** The span of the call, where the server is traced. */
   trace?: TraceContext | undefined;
+  /** What its row or file says, if these differ each time. */
+  content?: Json | undefined;
   /** Called when the turn of one of its requests has come. */
   onTurn?: ((waitMs: number) => void) | undefined;
 }
@@ -149,6 +151,7 @@ export class ServedModel {
     const longestWaitMs = Math.min(maxQueueWaitMs, serveLimits.requestTimeoutMs);
     const queue = { maxQueueSize, maxQueueWaitMs: longestWaitMs };
     this.admission = new Admission(() => this.slots, queue, clock);
+    workers.onGrown = () => this.admission.admitNext();
   }
 
   /** @throws SluiceError the engine's reason why it cannot be opened. */
@@ -305,7 +308,7 @@ export class ServedModel {
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, maxWaitMs, onTurn, trace }: Call,
+    { caller, maxWaitMs, onTurn, trace, content }: Call,
     signal: AbortSignal,
     tell: OnDelta | undefined,
   ): Promise<InferenceResponse> {
@@ -313,8 +316,9 @@ export class ServedModel {
     const { clock, telemetry } = this.#context;
     const cameMs = clock.monotonic();
     const spans = trace && ModelSpans.begin(telemetry, trace, request);
+    const suspect = { request, content };
     try {
-      const isAlone = this.#suspects.mustBeAlone(request);
+      const isAlone = this.#suspects.mustBeAlone(suspect);
       const cost = costOf(request, this.#longestAnswer);
       const turn = { caller: name, weight, cost, priority, maxWaitMs, isAlone };
       const entered = this.admission.enter(turn, signal);
@@ -332,7 +336,7 @@ export class ServedModel {
         });
       try {
         const response = await this.workers.infer(request, signal, tellFirst);
-        this.#suspects.clear(request);
+        this.#suspects.clear(suspect);
         this.#noteLength(response);
         const durationMs = clock.monotonic() - begunMs;
         const facts = { usage: response.usage, durationMs, firstPieceMs };
@@ -341,7 +345,7 @@ export class ServedModel {
         return response;
       } catch (thrown) {
         const isDeath = asSluiceError(thrown).scope === "engine" && !signal.aborted;
-        if (isDeath) this.#suspects.noteDeath(request, this.admission.inFlight === 1);
+        if (isDeath) this.#suspects.noteDeath(suspect, !this.admission.isShared);
         throw thrown;
       } finally {
         leave();

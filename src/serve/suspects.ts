@@ -1,7 +1,7 @@
 import { SluiceError } from "../foundation/errors.ts";
-import { sha256Hex } from "../foundation/hashing.ts";
+import { digestOf as digestOfJson } from "../foundation/hashing.ts";
 import type { InferenceRequest } from "../foundation/inference.ts";
-import { canonicalJson, type Json } from "../foundation/json.ts";
+import type { Json } from "../foundation/json.ts";
 
 /** Deaths of a model with a request in work, after which that request runs alone. */
 const deathsInCompany = 2;
@@ -17,6 +17,12 @@ interface Record {
   alone: number;
 }
 
+export interface Suspect {
+  request: InferenceRequest;
+  /** What its row or file says, if these differ each time. Default: these. */
+  content?: Json | undefined;
+}
+
 /**
  * Finds the request that ends its model. Whatever was in work at a death is suspected. A request
  * that saw two deaths runs with nothing beside it from then on; an answer clears it, and with the
@@ -30,9 +36,9 @@ export class Suspects {
    *
    * @throws SluiceError `ROW_KILLS_ENGINE` if it ended the model too often.
    */
-  mustBeAlone(request: InferenceRequest): boolean {
+  mustBeAlone(suspect: Suspect): boolean {
     if (this.#byDigest.size === 0) return false;
-    const found = this.#byDigest.get(digestOf(request));
+    const found = this.#byDigest.get(digestOf(suspect));
     if (found === undefined) return false;
     if (found.alone >= deathsAlone) {
       throw new SluiceError("ROW_KILLS_ENGINE", `${deathsAlone} times`);
@@ -41,8 +47,8 @@ export class Suspects {
   }
 
   /** Records a death of the model with the request in work. */
-  noteDeath(request: InferenceRequest, isAlone: boolean): void {
-    const digest = digestOf(request);
+  noteDeath(suspect: Suspect, isAlone: boolean): void {
+    const digest = digestOf(suspect);
     const found = this.#byDigest.get(digest) ?? { inCompany: 0, alone: 0 };
     if (isAlone) found.alone++;
     else found.inCompany++;
@@ -52,13 +58,18 @@ export class Suspects {
     if (this.#byDigest.size > maxSuspects) this.#byDigest.delete(oldest!);
   }
 
-  clear(request: InferenceRequest): void {
-    if (this.#byDigest.size > 0) this.#byDigest.delete(digestOf(request));
+  clear(suspect: Suspect): void {
+    if (this.#byDigest.size > 0) this.#byDigest.delete(digestOf(suspect));
   }
 }
 
 /** What a request asks, without what differs each time. */
-function digestOf({ messages, prompt, row, file, parameters }: InferenceRequest): string {
+function digestOf({ request, content }: Suspect): string {
+  const { messages, prompt, embed, tools, toolChoice, structure, transcription } = request;
+  const { row, file, parameters } = request;
   const { seed: _, ...sampling } = parameters;
-  return sha256Hex(canonicalJson({ messages, prompt, row, file, sampling } as unknown as Json));
+  return digestOfJson({
+    ...{ messages, prompt, embed, tools, toolChoice, schema: structure?.schema, transcription },
+    ...{ content: content ?? { row, file }, sampling },
+  });
 }

@@ -1,5 +1,5 @@
 import type { Engine } from "../engines/engine.ts";
-import type { Clock } from "../foundation/clock.ts";
+import { type Clock, untilAborted } from "../foundation/clock.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse, OnDelta } from "../foundation/inference.ts";
 import { mostRoom, PrefixAffinity, type Replica } from "./prefix-affinity.ts";
@@ -40,6 +40,8 @@ export class Workers implements Engine {
   /** Changes come one after another. */
   #changing: Promise<void> = Promise.resolve();
   #isClosed = false;
+  /** Called when there are more of them. */
+  onGrown: () => void = () => {};
 
   /** @param keepsPrefixes whether a beginning that a worker has computed is cheaper there. */
   constructor(start: StartWorker, clock: Clock, keepsPrefixes = false) {
@@ -85,7 +87,8 @@ export class Workers implements Engine {
     signal: AbortSignal,
     onDelta?: OnDelta,
   ): Promise<InferenceResponse> {
-    if (this.#workers.length === 0 && this.#coming > 0) await this.#changed(signal);
+    const isComing = this.#workers.length === 0 && this.#coming > 0;
+    if (isComing) await untilAborted(this.#changing, signal);
     const worker = this.#workerFor(request);
     if (worker === undefined) throw new SluiceError("WORKERS_MISSING");
     worker.inFlight++;
@@ -127,18 +130,6 @@ export class Workers implements Engine {
     return mostRoom(workers);
   }
 
-  /** Waits for the changes under way, or for the end of a request. */
-  async #changed(signal: AbortSignal): Promise<void> {
-    let stop = () => {};
-    const aborted = new Promise<never>((_resolve, reject) => {
-      stop = () => reject(signal.reason);
-      signal.addEventListener("abort", stop, { once: true });
-    });
-    await Promise.race([this.#changing, aborted]).finally(() =>
-      signal.removeEventListener("abort", stop),
-    );
-  }
-
   async #scale(count: number): Promise<void> {
     const leaving = this.#workers.slice(count);
     if (leaving.length > 0) {
@@ -155,6 +146,7 @@ export class Workers implements Engine {
       throw failed?.reason ?? new SluiceError("ENGINE_DIED", "the model was unloaded");
     }
     this.#workers = [...this.#workers, ...workers];
+    this.onGrown();
   }
 
   async #load(place: number): Promise<ModelWorker> {

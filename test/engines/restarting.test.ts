@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { EndedEarly, Restarting } from "../../src/engines/restarting.ts";
+import { sleep } from "../../src/foundation/clock.ts";
 import { limits } from "../../src/foundation/limits.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import { virtualClock } from "../fakes/virtual-clock.ts";
@@ -35,6 +36,23 @@ describe("Restarting", () => {
         expect(lives.noteDeath()).toBe(true);
         expect(await Promise.all([lives.live(), lives.live()])).toEqual([2, 2]);
         expect(clock.monotonic()).toBeGreaterThan(0);
+      })(),
+    );
+  });
+
+  it("holds no caller whose signal is aborted, and starts it for the others", async () => {
+    const { lives, clock } = counted();
+    const leaving = new AbortController();
+    await clock.run(
+      (async () => {
+        await lives.open();
+        lives.noteDeath();
+        const left = lives.live(leaving.signal);
+        const staying = lives.live(new AbortController().signal);
+        leaving.abort(new Error("gone"));
+        await expect(left).rejects.toThrow("gone");
+        expect(clock.monotonic()).toBe(0);
+        expect(await staying).toBe(2);
       })(),
     );
   });
@@ -75,6 +93,29 @@ describe("Restarting", () => {
           lives.noteDeath();
         }
         await expect(lives.live()).rejects.toMatchObject({ code: "ENGINE_START_FAILED" });
+      })(),
+    );
+  });
+
+  it("tries what it gave up once more after each longest wait", async () => {
+    const { lives, clock, starts } = counted();
+    const givenUp = { code: "ENGINE_START_FAILED" };
+    await clock.run(
+      (async () => {
+        await lives.open();
+        for (let death = 0; death < limits.maxEngineDeaths; death++) {
+          lives.noteDeath();
+          await lives.live();
+        }
+        for (let tries = 0; tries < 3; tries++) {
+          const before = starts();
+          lives.noteDeath();
+          await expect(lives.live()).rejects.toMatchObject(givenUp);
+          await sleep(clock, limits.backoffMaxMs - 1);
+          await expect(lives.live()).rejects.toMatchObject(givenUp);
+          await sleep(clock, 1);
+          expect(await Promise.all([lives.live(), lives.live()])).toEqual([before + 1, before + 1]);
+        }
       })(),
     );
   });

@@ -208,6 +208,19 @@ describe("Admission", () => {
     expect(times).toEqual(["1 100", "alone 200", "2 300", "3 300"]);
   });
 
+  it("goes on at once when a request leaves the line that had to be alone", async () => {
+    const { run, ask, finished } = model(3);
+    const leaving = new AbortController();
+    const first = ask("1", { ms: 1000 });
+    const alone = ask("alone", { isAlone: true }, leaving.signal).catch(String);
+    const others = [ask("2"), ask("3")];
+    leaving.abort("gone");
+    expect(await run(alone)).toBe("gone");
+    await run(Promise.all([first, ...others]));
+    const times = finished.map(({ name, atMs }) => `${name} ${atMs}`);
+    expect(times).toEqual(["2 100", "3 100", "1 1000"]);
+  });
+
   it("frees the place of a request that fails or is aborted in work", async () => {
     const { run, ask, admission } = model(1);
     const leaving = new AbortController();

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { SluiceError } from "../../src/foundation/errors.ts";
+import { text } from "../../src/foundation/grammar.ts";
 import { sha256Hex } from "../../src/foundation/hashing.ts";
-import { greedyParameters } from "../../src/foundation/inference.ts";
+import { greedyParameters, type InferenceRequest } from "../../src/foundation/inference.ts";
 import { Suspects } from "../../src/serve/suspects.ts";
 import { BatchToken, Tokens } from "../../src/serve/tokens.ts";
 
@@ -41,9 +42,8 @@ describe("tokens", () => {
 });
 
 describe("a request that ends its model", () => {
-  const requestOf = (prompt: string, seed = 1) => ({
-    prompt,
-    parameters: { ...greedyParameters, maxNewTokens: 1, seed },
+  const requestOf = (prompt: string, seed = 1, more: Partial<InferenceRequest> = {}) => ({
+    request: { prompt, parameters: { ...greedyParameters, maxNewTokens: 1, seed }, ...more },
   });
 
   it("runs alone after two deaths in company, and is refused after three alone", () => {
@@ -64,6 +64,31 @@ describe("a request that ends its model", () => {
       false,
       false,
     ]);
+  });
+
+  it("is another one with other tools, another form, or as an embedding", () => {
+    const suspects = new Suspects();
+    for (const seed of [1, 2]) suspects.noteDeath(requestOf("bad", seed), false);
+    const tools = [{ type: "function", function: { name: "f" } }];
+    const others: Partial<InferenceRequest>[] = [
+      ...[{ tools }, { tools, toolChoice: "required" as const }, { embed: true }],
+      { structure: { schema: { type: "object" }, grammar: { root: text("{}"), rules: {} } } },
+      { transcription: { language: "de" } },
+    ];
+    for (const other of others) {
+      expect(suspects.mustBeAlone(requestOf("bad", 3, other))).toBe(false);
+    }
+    expect(suspects.mustBeAlone(requestOf("bad", 3))).toBe(true);
+  });
+
+  it("is known by what its row or file says, if these have something new each time", () => {
+    const suspects = new Suspects();
+    for (const at of [1, 2]) {
+      suspects.noteDeath({ ...requestOf("", 1, { file: `sound ${at}` }), content: "same" }, false);
+    }
+    const next = requestOf("", 1, { file: "sound 3" });
+    expect(suspects.mustBeAlone({ ...next, content: "same" })).toBe(true);
+    expect(suspects.mustBeAlone({ ...next, content: "other" })).toBe(false);
   });
 
   it("is cleared by an answer", () => {

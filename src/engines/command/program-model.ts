@@ -1,4 +1,4 @@
-import type { Clock } from "../../foundation/clock.ts";
+import { type Clock, untilAborted } from "../../foundation/clock.ts";
 import {
   type InferenceRequest,
   type InferenceResponse,
@@ -55,14 +55,4 @@ function itemOf(request: InferenceRequest): CommandItem {
   const { row, structure } = request;
   const parameters = { seed: requestSeed(request) };
   return { ...itemFacts(request), row, schema: structure?.schema, parameters };
-}
-
-/** The result of a promise, or the signal's reason if that comes first. */
-function untilAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason);
-    if (signal.aborted) stop();
-    signal.addEventListener("abort", stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
 }

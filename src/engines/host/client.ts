@@ -77,7 +77,10 @@ export interface HostedClient extends Engine {
     onDelta?: OnDelta,
   ): Promise<InferenceResponse>;
   /** Has such a host tokenize the pieces of prompts. */
-  tokenizePieces(prompts: readonly (readonly PromptPiece[])[]): Promise<PieceTokens>;
+  tokenizePieces(
+    prompts: readonly (readonly PromptPiece[])[],
+    signal?: AbortSignal,
+  ): Promise<PieceTokens>;
 }
 
 /** Messages of this side: each host gets those that it understands. */
@@ -120,8 +123,11 @@ class HostedEngineClient implements HostedClient {
     await this.#lives.open();
   }
 
-  async tokenizePieces(prompts: readonly (readonly PromptPiece[])[]): Promise<PieceTokens> {
-    const host = await this.#liveHost();
+  async tokenizePieces(
+    prompts: readonly (readonly PromptPiece[])[],
+    signal?: AbortSignal,
+  ): Promise<PieceTokens> {
+    const host = await this.#liveHost(signal);
     return this.#ask(host, { type: "tokenize", id: this.#nextId++, prompts });
   }
 
@@ -133,7 +139,7 @@ class HostedEngineClient implements HostedClient {
     signal.throwIfAborted();
     const { clock } = this.#options.context;
     const askedAtMs = clock.monotonic();
-    const host = await this.#liveHost();
+    const host = await this.#liveHost(signal);
     signal.throwIfAborted();
     const id = this.#nextId++;
     const stopAsking = () => {
@@ -205,8 +211,8 @@ class HostedEngineClient implements HostedClient {
   }
 
   /** The living host, which nothing has ended since. */
-  async #liveHost(): Promise<HostProcess> {
-    const host = await this.#lives.live();
+  async #liveHost(signal?: AbortSignal): Promise<HostProcess> {
+    const host = await this.#lives.live(this.#live ? undefined : signal);
     this.#lives.closing.throwIfAborted();
     if (host === this.#live) return host;
     throw new SluiceError("ENGINE_DIED", "it ended during a request");

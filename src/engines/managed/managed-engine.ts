@@ -99,7 +99,7 @@ class ManagedEngine implements Engine {
     onDelta?: OnDelta,
   ): Promise<InferenceResponse> {
     signal.throwIfAborted();
-    const server = await this.#lives.live();
+    const server = await this.#lives.live(signal);
     try {
       const response = await server.engine.infer(request, signal, onDelta);
       this.#lives.noteAnswer();

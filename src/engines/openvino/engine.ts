@@ -117,7 +117,8 @@ class OpenvinoEngine extends WrappedEngine {
     const calls = askedCalls(request, () => this.#template(true));
     // The end of a prompt decides the beginning of its line.
     const pieces = tokens && !slottedLine ? [] : this.#piecesOf(request, calls && request.tools);
-    const parts = tokens ?? partsOf(pieces, (await this.#client.tokenizePieces([pieces]))[0]!);
+    const tokenized = () => this.#client.tokenizePieces([pieces], signal);
+    const parts = tokens ?? partsOf(pieces, (await tokenized())[0]!);
     const prompt = requestTokens(request, parts, {
       contextTokens: this.#contextTokens,
       bosToken: bosToken < 0 ? undefined : bosToken,

@@ -2,6 +2,7 @@ import { withDeltas } from "../../engines/deltas.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { WrappedEngine } from "../../engines/wrapped-engine.ts";
+import { untilAborted } from "../../foundation/clock.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { messageText } from "../../foundation/exact-json.ts";
 import type { InferenceRequest, InferenceResponse, OnDelta } from "../../foundation/inference.ts";
@@ -121,15 +122,9 @@ class ReusingEngine extends WrappedEngine {
     signal: AbortSignal,
     onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
-    const aborted = Promise.withResolvers<never>();
-    const abort = () => aborted.reject(signal.reason);
-    signal.addEventListener("abort", abort, { once: true });
-    try {
-      const response = await Promise.race([leader.catch(() => undefined), aborted.promise]);
-      if (response) return reused(response);
-    } finally {
-      signal.removeEventListener("abort", abort);
-    }
+    const led = leader.catch(() => undefined);
+    const response = await untilAborted(led, signal);
+    if (response) return reused(response);
     signal.throwIfAborted();
     return this.inner.infer(request, signal, onDelta);
   }

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Stream } from "../../foundation/hashing.ts";
 import type { TimedTranscript, Transcription } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Models } from "../models.ts";
@@ -41,14 +42,14 @@ async function transcribe(
   const folder = await mkdtemp(join(tmpdir(), "sluice-audio-"));
   try {
     const path = join(folder, "audio");
-    const form = await readFormInto(path, request, how.formLimits);
+    const { form, content } = await readFormInto(path, request, how.formLimits);
     const { filename, model, format, ...asked } = askedBy(form, how.translate);
     // Servers tell the form of the sound by its ending.
     const [ending = ""] = /^\.\w{1,8}$/.exec(extname(filename)) ?? [];
     await rename(path, path + ending);
     const served = how.models.named(model);
     const read = served.readFile(path + ending, asked);
-    const body = read.bodyOf(await served.ask(read, callOf(request)));
+    const body = read.bodyOf(await served.ask(read, { ...callOf(request), content }));
     if (format === "json") return body;
     if (format === "verbose_json")
       return { task: how.translate ? "translate" : "transcribe", ...body };
@@ -59,15 +60,21 @@ async function transcribe(
   }
 }
 
+/** @returns the digest of the file as `content`. */
 async function readFormInto(
   path: string,
   request: FastifyRequest,
   formLimits: FormLimits,
-): Promise<Form> {
+): Promise<{ form: Form; content: string }> {
   const file = await open(path, "wx");
+  const hash = sha256Stream();
   try {
-    const target = { write: (bytes: Uint8Array) => file.writeFile(bytes) };
-    return await readForm(request, target, formLimits);
+    const write = (bytes: Uint8Array) => {
+      hash.update(bytes);
+      return file.writeFile(bytes);
+    };
+    const form = await readForm(request, { write }, formLimits);
+    return { form, content: hash.digest("hex") };
   } finally {
     await file.close();
   }

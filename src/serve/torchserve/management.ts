@@ -221,8 +221,8 @@ async function register(request: FastifyRequest, routes: ManagementRoutes): Prom
     return status(`${titled}. Use scale workers API to add workers for the model.`);
   }
   const starting = registration.served.workers.scale(count).catch(async (error) => {
-    registry.remove(name, version);
-    await registry.unload(registration);
+    // One that was unregistered meanwhile is unloaded already.
+    if (registry.drop(registration)) await registry.unload(registration);
     logger.log("error", `${name} ${version} was not loaded`, { error: String(error) });
     const message = `Failed to start workers for model ${name} version: ${version}`;
     throw refusals.internal(500, `${message}: ${asSluiceError(error).message}`);

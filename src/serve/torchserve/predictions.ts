@@ -201,12 +201,15 @@ async function predicted(
       const explain = ["explain", isExplained ? "True" : "False"] as const;
       const path = urlPath === undefined ? [] : [["url_path", urlPath] as const];
       const headers = headersOf(request, [explain, ...path]);
+      // The row has the id and the headers besides.
+      const about = (body: Json) => ({ ...call, content: [body, isExplained, urlPath ?? null] });
       if (handler === "python") {
         const row = handlerRow(body, request.id, headers);
-        return handlerReply(await served.askRow(row, call));
+        return handlerReply(await served.askRow(row, about(row.input!)));
       }
-      const row = requestRow({ ...rowOf(body), ...fields }, { id: request.id, headers });
-      return nodeReply(await served.askRow(row, call));
+      const row = { ...rowOf(body), ...fields };
+      const asked = requestRow(row, { id: request.id, headers });
+      return nodeReply(await served.askRow(asked, about(row)));
     }
     if (!served.takesRows) return await wordsReply(registration, rowOf(body), call);
     return valueReply(await served.askRow({ ...rowOf(body), ...fields }, call));

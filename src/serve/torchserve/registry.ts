@@ -119,12 +119,26 @@ export class Registry {
       const message = `Cannot remove default version for model ${name}`;
       throw new Refusal(403, "InvalidModelVersionException", message);
     }
-    versions.byVersion.delete(found.version);
-    if (versions.byVersion.size === 0) {
+    this.drop(found);
+    return found;
+  }
+
+  /**
+   * Forgets a version, of whichever kind: the oldest other one is then the default.
+   *
+   * @returns false if it was not there. Another one of its name and version stays.
+   */
+  drop(registration: Registration): boolean {
+    const { name, version } = registration;
+    const versions = this.#byName.get(name);
+    if (versions?.byVersion.get(version) !== registration) return false;
+    versions.byVersion.delete(version);
+    const [oldest] = versions.byVersion.keys();
+    if (oldest === undefined) {
       this.#byName.delete(name);
       this.#models.remove(name);
-    }
-    return found;
+    } else if (versions.default === version) this.setDefault(name, oldest);
+    return true;
   }
 
   /** The number of a worker among those of all models, which it keeps. */

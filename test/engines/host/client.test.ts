@@ -142,6 +142,23 @@ describe("openHostedEngine", () => {
     expect((await engine.infer(request("next"), never)).answers[0]?.text).toBe("0: next");
   });
 
+  it("gives a request up that is aborted while its host is started again", async () => {
+    const waits = { next: () => 1000 };
+    const engine = await openHostedEngine({
+      ...{ kind: "predictor", options: {} },
+      context: { ...context, random: waits },
+    });
+    opened.push(engine);
+    await expect(engine.infer(request("die"), never)).rejects.toThrow();
+    const leaving = new AbortController();
+    const asked = [
+      engine.infer(request("next"), leaving.signal),
+      engine.tokenizePieces([[]], leaving.signal),
+    ];
+    leaving.abort(new Error("enough"));
+    await Promise.all(asked.map((each) => expect(each).rejects.toThrow("enough")));
+  });
+
   it("hands on an engine's refusal to open", async () => {
     await expect(open({ mode: "refuse" })).rejects.toMatchObject({ code: "MODEL_CORRUPT" });
   });

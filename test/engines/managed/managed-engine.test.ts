@@ -180,6 +180,17 @@ describe("a managed server", () => {
     expect(await ask("next")).toBe("re: next");
   });
 
+  it("gives a request up that is aborted while it is started again", async () => {
+    let wait = 0;
+    const { ask } = await open({ random: { next: () => wait } });
+    wait = 1000;
+    await expect(ask("die")).rejects.toThrow();
+    const leaving = new AbortController();
+    const asked = ask("next", leaving.signal);
+    leaving.abort(new Error("enough"));
+    await expect(asked).rejects.toThrow("enough");
+  });
+
   it("shows no secret, whatever it prints", async () => {
     const { lines, logger } = keptLog();
     const environment = { HF_TOKEN: "hf_abcdefgh123", PROXY: "http://me:pass@proxy:1" };

@@ -1,8 +1,9 @@
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { DevicePool } from "../../../src/backends/local/device-pool.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
+import type { Logger } from "../../../src/foundation/logger.ts";
 import { writeArchive } from "../../../src/serve/torchserve/archive.ts";
 import { manifestSchema } from "../../../src/serve/torchserve/archive-options.ts";
 import { standInDriver, threeGpus } from "../../engines/stand-in-driver.ts";
@@ -109,5 +110,65 @@ describe("the management address", () => {
     }
     // The most that there may be is no number of processes.
     expect((await asked("PUT", "/models/m?min_worker=2&max_worker=1000"))[0]).toBe(202);
+  });
+
+  it("forgets a version that was not loaded, and no other one", async () => {
+    const folder = serverFolder();
+    const store = async (file: string, version: string, code: string) => {
+      const handler = { path: join(folder, `${file}.mjs`), name: "handler.mjs" };
+      writeFileSync(handler.path, code);
+      const about = { modelName: "n", modelVersion: version, handler: handler.name };
+      const manifest = manifestSchema.parse({ runtime: "node", model: about });
+      await writeArchive(join(folder, `${file}.mar`), manifest, [handler]);
+    };
+    const gate = join(folder, "gate");
+    const held =
+      "import { existsSync } from 'node:fs'; import { setTimeout as pause } from " +
+      `'node:timers/promises'; while (!existsSync(${JSON.stringify(gate)})) await pause(20);`;
+    const works = "export const predict = (batch) => batch.map(() => ({ ok: 1 }));";
+    await store("held", "1.0", held + works);
+    await store("broken", "1.0", `${held} throw new Error("broken");`);
+    await store("one", "1.0", works);
+    await store("two", "2.0", works);
+    const notLoaded: string[] = [];
+    const logger: Logger = {
+      log: (_level, text) => void (text === "n 1.0 was not loaded" && notLoaded.push(text)),
+    };
+    const { addresses } = await serverHere(
+      { models: {}, archives: { modelStore: folder } },
+      { homeDirectory: folder, logger },
+    );
+    const asked = async (method: string, path: string, address = addresses.management) => {
+      const reply = await fetch(address + path, { method });
+      return { status: reply.status, body: await reply.json() };
+    };
+    const register = (file: string, isWaited: boolean) =>
+      asked("POST", `/models?url=${file}.mar&synchronous=${isWaited}`);
+    const workers = [{ status: "READY" }];
+
+    expect((await register("held", false)).status).toBe(202);
+    expect((await asked("DELETE", "/models/n")).status).toBe(200);
+    expect((await register("one", true)).status).toBe(200);
+    writeFileSync(gate, "");
+    await expect.poll(() => notLoaded.length, { timeout: 20_000 }).toBe(1);
+    expect(await asked("GET", "/models/n")).toMatchObject({
+      body: [{ modelUrl: "one.mar", workers }],
+    });
+
+    expect((await asked("DELETE", "/models/n")).status).toBe(200);
+    rmSync(gate);
+    const failing = register("broken", true);
+    await expect.poll(async () => (await asked("GET", "/models/n")).status).toBe(200);
+    expect((await register("two", true)).status).toBe(200);
+    writeFileSync(gate, "");
+    expect(await failing).toMatchObject({
+      status: 500,
+      body: { message: expect.stringMatching(/^Failed to start workers for model n version: 1.0/) },
+    });
+    expect(await asked("GET", "/models/n")).toMatchObject({
+      body: [{ modelUrl: "two.mar", workers }],
+    });
+    const predicted = await asked("POST", "/predictions/n", addresses.inference);
+    expect(predicted).toEqual({ status: 200, body: { ok: 1 } });
   });
 });

@@ -9,7 +9,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Logger } from "../../../src/foundation/logger.ts";
 import { serveSchema } from "../../../src/serve/options.ts";
 import { type Server, startServer } from "../../../src/serve/server.ts";
-import { serverContext } from "../server-here.ts";
+import { writeArchive } from "../../../src/serve/torchserve/archive.ts";
+import { manifestSchema } from "../../../src/serve/torchserve/archive-options.ts";
+import { serverContext, serverFolder, serverHere } from "../server-here.ts";
 
 type Body = NonNullable<RequestInit["body"]>;
 
@@ -114,6 +116,34 @@ describe("predictions", () => {
     expect(logged.filter((line) => line.includes("boom"))).toEqual([
       expect.stringMatching(/^rows: .*: boom \(predict.mjs:2\)$/),
     ]);
+  });
+
+  it.each([
+    ["node", "handler.mjs", "export const handle = () => process.exit(1);"],
+    ["python3", "handler.py", "import os\ndef handle(data, context):\n    if data: os._exit(1)\n"],
+  ])("refuse a body that ends its handler each time: %s", async (runtime, name, code) => {
+    const folder = serverFolder();
+    const handler = { path: join(folder, name), name };
+    writeFileSync(handler.path, code);
+    const manifest = manifestSchema.parse({ runtime, model: { modelName: "n", handler: name } });
+    await writeArchive(join(folder, "n.mar"), manifest, [handler]);
+    const { addresses } = await serverHere(
+      {
+        models: {},
+        archives: { modelStore: folder, load: { n: "n.mar" } },
+        limits: { maxTries: 1 },
+      },
+      { homeDirectory: folder, environment: { PATH: process.env.PATH } },
+    );
+    const statuses: number[] = [];
+    for (let tries = 0; tries < 4; tries++) {
+      const headers = { "x-try": String(tries) };
+      const reply = await fetch(`${addresses.inference}/predictions/n`, {
+        ...{ method: "POST", body: "bad", headers },
+      });
+      statuses.push(reply.status);
+    }
+    expect(statuses).toEqual([500, 500, 500, 400]);
   });
 
   it("ask a model of words with a text, a prompt or messages", async () => {
