@@ -115,7 +115,7 @@ const archiveWorkers = z.strictObject(workerOptions.shape);
 const archives = z.strictObject({
   /** Folder of archives that may be registered. */
   modelStore: z.string().min(1).optional(),
-  /** Web addresses; archives at or below them may be registered too. */
+  /** Archives at or below these addresses may be registered too; a `*` at the end is any text. */
   urls: z.array(z.url({ protocol: /^https?$/ })).default([]),
   /** Those that are loaded at the start, by name of the model. */
   load: z.record(modelName, z.string().min(1)).default({}),

@@ -159,13 +159,13 @@ function addressOf(value: string): string {
   throw new Error("must be an address, such as http://127.0.0.1:8080");
 }
 
-/** A pattern of TorchServe's that is a beginning of addresses, as that beginning. */
+/** A pattern of TorchServe's that is a beginning of addresses, as one of `archives.urls`. */
 function addressPrefix(value: string): string {
-  const prefix = value
-    .trim()
-    .replace(/\.?\*$/, "")
-    .replaceAll("\\.", ".");
-  if (/^https?:\/\/[\w.-]+(:\d+)?\//.test(prefix) && !/[*|()[\]?+]/.test(prefix)) return prefix;
+  const [, pattern = "", any] = /^(.*?)(\.?\*)?$/s.exec(value.trim())!;
+  const prefix = pattern.replaceAll("\\.", ".");
+  if (/^https?:\/\/[\w.-]+(:\d+)?\//.test(prefix) && !/[*|()[\]?+]/.test(prefix)) {
+    return any === undefined || prefix.endsWith("/") ? prefix : `${prefix}*`;
+  }
   throw new Error("must be beginnings of addresses, such as https://models.example.com/.*");
 }
 
