@@ -172,25 +172,15 @@ function addressPrefix(value: string): string {
 function loadedArchives(value: string): JsonObject {
   if (value === "all") return { loadAll: true };
   if (["", "none", "N/A", "standalone"].includes(value)) return {};
-  return { load: archiveNames(value.split(",")) };
+  return { load: archiveEntries(value) };
 }
 
-/**
- * Archives by the name of their model, from `NAME=FILE` and `FILE`.
- *
- * @example
- * archiveNames(["ko=m2m.mar", "en.mar"]); // { ko: "m2m.mar", en: "en.mar" }
- */
-export function archiveNames(entries: readonly string[]): Record<string, string> {
-  const named = entries
+/** The entries of a list such as `ko=m2m.mar,en.mar`. */
+export function archiveEntries(list: string): string[] {
+  return list
+    .split(",")
     .map((entry) => entry.trim())
-    .filter((entry) => entry !== "")
-    .map((entry): [string, string] => {
-      const [, name, file] = /^([^=/]+)=(.+)$/s.exec(entry) ?? [];
-      if (name !== undefined && file !== undefined) return [name, file];
-      return [entry.replace(/^.*\//, "").replace(/\.mar$/, ""), entry];
-    });
-  return Object.fromEntries(named);
+    .filter((entry) => entry !== "");
 }
 
 const workerKeys = Object.keys(workerOptions.shape);
