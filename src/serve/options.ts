@@ -112,13 +112,26 @@ const seconds = z.int().min(1).max(86_400);
 
 /** Archives, and what TorchServe's wire needs beside the models. */
 const archiveWorkers = z.strictObject(workerOptions.shape);
+const loadedArchive = z.strictObject({
+  /** Default: that of the archive's manifest. */
+  name: modelName.optional(),
+  file: z.string().min(1),
+});
 const archives = z.strictObject({
   /** Folder of archives that may be registered. */
   modelStore: z.string().min(1).optional(),
-  /** Web addresses; archives at or below them may be registered too. */
+  /** Archives at or below these addresses may be registered too; a `*` at the end is any text. */
   urls: z.array(z.url({ protocol: /^https?$/ })).default([]),
-  /** Those that are loaded at the start, by name of the model. */
-  load: z.record(modelName, z.string().min(1)).default({}),
+  /** Those that are loaded at the start: by name of the model, or as `NAME=FILE` and `FILE`. */
+  load: z
+    .union([z.record(z.string(), z.string()), z.array(z.string())])
+    .default([])
+    .transform((given) =>
+      Array.isArray(given)
+        ? given.map(archiveOfEntry)
+        : Object.entries(given).map(([name, file]) => ({ name, file })),
+    )
+    .pipe(z.array(loadedArchive)),
   /** Loads all archives of the model store at the start. */
   loadAll: z.boolean().default(false),
   /** Program that runs handlers in Python. */
@@ -131,6 +144,11 @@ const archives = z.strictObject({
   /** How models are served, by name of model or archive. */
   models: z.record(z.string(), archiveWorkers).default({}),
 });
+
+function archiveOfEntry(entry: string) {
+  const [, name, file = entry] = /^([^=/]+)=(.+)$/s.exec(entry) ?? [];
+  return { file, ...(name !== undefined && { name }) };
+}
 
 /** A path whose bodies name the model that answers them. */
 const bodyRoute = z.strictObject({

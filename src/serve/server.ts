@@ -40,6 +40,8 @@ import { TorchServeWire } from "./torchserve/wire.ts";
 export interface Server {
   /** The addresses that it listens on, such as `http://127.0.0.1:8080`, by what they serve. */
   readonly addresses: Readonly<Record<Kind, string>>;
+  /** The names of its models. */
+  readonly models: readonly string[];
   /** Aborted if it must end, because another server has its data directory now. */
   readonly lost: AbortSignal;
   /** Takes no more requests, waits for those in work as long as it may, and unloads the models. */
@@ -171,7 +173,12 @@ class RunningServer implements Server {
     this.addresses = { ...options.listen };
     const { models, archives } = options;
     const variants = Object.values(models).flatMap((given) => Object.keys(given.variants));
-    this.#models.coming = new Set([...Object.keys({ ...models, ...archives.load }), ...variants]);
+    const loaded = archives.load.flatMap(({ name }) => name ?? []);
+    this.#models.coming = new Set([...Object.keys(models), ...loaded, ...variants]);
+  }
+
+  get models(): string[] {
+    return this.#models.all().map(({ name }) => name);
   }
 
   get lost(): AbortSignal {

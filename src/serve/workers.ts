@@ -104,14 +104,15 @@ export class Workers implements Engine {
    * Changes the number of workers. The promise resolves when the new ones are loaded, and those
    * that are too many have answered what they had and are closed.
    *
+   * @param most a number up to this one, which earlier changes have made, stays.
    * @throws SluiceError the reason why a worker cannot be loaded; the number is then as before.
    */
-  scale(count: number): Promise<void> {
-    if (count > 0) this.#coming++;
+  scale(least: number, most = least): Promise<void> {
+    if (least > 0) this.#coming++;
     const changed = this.#changing
-      .then(() => this.#scale(count))
+      .then(() => this.#scale(Math.min(most, Math.max(least, this.#workers.length))))
       .finally(() => {
-        if (count > 0) this.#coming--;
+        if (least > 0) this.#coming--;
       });
     this.#changing = changed.catch(() => {});
     return changed;

@@ -75,7 +75,7 @@ function folderOf(rows: number) {
 
 /** Answers where it is once a file lets it, so no run is over before the test has looked at it. */
 const gated = `
-  import { appendFileSync, existsSync } from "node:fs";
+  import { existsSync } from "node:fs";
   const { SLUICE_RAY_NODE: node, CUDA_VISIBLE_DEVICES: gpu } = process.env;
   export async function predict(batch) {
     appendFileSync("asked", node + " " + gpu + " " + process.pid + "\\n");
@@ -326,6 +326,14 @@ describe("backend ray from outside of the cluster", () => {
     const logs = await me.call("logs", "out");
     expect(logs.stdout).toContain(JSON.stringify(summary));
     expect(await me.jobs()).toHaveLength(1);
+  });
+
+  inLong?.("follows a run that replaces a sealed one", async () => {
+    const me = outside(40, 2);
+    const first = await me.call("run", "job.yaml");
+    const replaced = await me.call("run", "job.yaml", "--overwrite");
+    expect(replaced.stderr).toContain("40/40 rows, 8/8 tasks");
+    expect(summaryOf(replaced).run_id).not.toBe(summaryOf(first).run_id);
   });
 
   it("ends with the code and the message of a coordinator that fails", async () => {

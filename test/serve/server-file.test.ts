@@ -160,7 +160,7 @@ describe("the file of a server", () => {
     const [, text = ""] = /```yaml\n(models:.*?)```/s.exec(page) ?? [];
     const { archives } = (await read(text)).options;
     expect(archives).toMatchObject({
-      load: { ko: expect.stringMatching(/m2m\.mar$/) },
+      load: [{ name: "ko", file: "m2m.mar" }],
       workers: 2,
     });
     expect(archives.models).toEqual({ ko: { maxWorkers: 4, batchSize: 8 } });

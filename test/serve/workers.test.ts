@@ -63,6 +63,16 @@ describe("Workers", () => {
     expect(await answers).toHaveLength(6);
   });
 
+  it("keep a number that is within the limits, also one that is still being loaded", async () => {
+    const { workers, engines } = handWorkers();
+    const loading = workers.scale(3);
+    await workers.scale(1, 8);
+    await loading;
+    expect(engines.map(({ isClosed }) => isClosed)).toEqual([false, false, false]);
+    await workers.scale(1, 2);
+    expect(workers.all).toHaveLength(2);
+  });
+
   it("close those that are too many only when they have answered, and take no more", async () => {
     const { workers, engines } = handWorkers();
     await workers.scale(2);

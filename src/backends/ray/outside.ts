@@ -9,7 +9,9 @@ import { systemRandom } from "../../foundation/random.ts";
 import { quotedWord } from "../../foundation/shown-path.ts";
 import { traceContextOf } from "../../foundation/telemetry.ts";
 import { leadingCoordinator, requestCancel } from "../../run/coordinate/coordinator.ts";
+import { planPath } from "../../run/directory/layout.ts";
 import { locateRun } from "../../run/directory/locate.ts";
+import { readJson } from "../../run/directory/records.ts";
 import { runStorage } from "../../run/directory/run-storage.ts";
 import { attachRun } from "../../run/follow/attach-run.ts";
 import { RunFollower } from "../../run/follow/run-follower.ts";
@@ -19,6 +21,7 @@ import { type Plan, readPlan } from "../../run/plan/plan.ts";
 import { openRetry } from "../../run/retry/abandon-retry.ts";
 import { runContext } from "../../run/run-context.ts";
 import { placesOf, type RunResult, stoppedResult } from "../../run/run-job.ts";
+import { readSeals } from "../../run/seal/seals.ts";
 import type { RunSummary } from "../../run/status/events.ts";
 import { recordSubmission, submissionsTo } from "../../run/submissions.ts";
 import {
@@ -99,6 +102,12 @@ export function openRayOutside({ environment }: BackendContext, address: string)
   };
 }
 
+/** The leader and the newest seal that a job finds, if there are some. */
+interface Before {
+  leader?: string | undefined;
+  sealed?: string | undefined;
+}
+
 /** One call of `sluice run` or `sluice retry` that a coordinator on the cluster carries out. */
 class OutsideCall {
   readonly #client: RayJobsClient;
@@ -123,19 +132,19 @@ class OutsideCall {
     assertVisible(this.#job);
     if (typeof retry?.reread === "object") assertSeenFile(this.#job, retry.reread.file);
     const { id, sent, before } = await this.#begin();
-    let hasLed = false;
+    let plan: Plan | undefined;
     try {
       const leader = await this.#untilLed(id, before);
-      hasLed = leader !== undefined;
-      const plan = hasLed ? await this.#untilPlanned(id) : undefined;
-      if (leader === undefined || plan === undefined) return await this.#endOf(id);
+      if (leader === undefined) return await this.#endOf(id, false);
+      plan = await this.#untilPlanned(id, before);
+      if (plan === undefined) return await this.#endOf(id, true);
       await this.#record(id, leader, sent, plan);
       if (isDetached) return await this.#left();
-      return await this.#endOf(id, await this.#follow(id));
+      return await this.#endOf(id, true, await this.#follow(id));
     } catch (error) {
       if (!signal.aborted || error !== signal.reason) throw error;
       if (asSluiceError(error).code !== "RUN_DETACHED") return await this.#stop(id, before);
-      if (hasLed) return await this.#left();
+      if (plan) return await this.#left();
       throw error;
     }
   }
@@ -172,15 +181,16 @@ class OutsideCall {
       const id = live.submission_id!;
       assertSame(live, digest);
       this.#notice(`the job is there already, as ray ${id}: nothing is submitted`);
-      return { id, sent: live, before: undefined };
+      return { id, sent: live, before: live.metadata as Before };
     }
-    const before = (await leadingCoordinator(this.#storage()))?.id;
+    const before = { leader: await this.#leader(), sealed: await this.#sealed() };
     const { name, archive } = await packJob(job);
     const uri = await this.#client.upload(name, archive);
     const number = 1 + Math.max(0, ...jobs.map(({ submission_id: id }) => numberOf(id!)));
     const sent = submissionOf(job, directory, number, uri, words);
     sent.entrypoint = `${this.#trace()}${sent.entrypoint}`;
-    sent.metadata.digest = digest;
+    // Another client that finds the job tells by it what the job found.
+    Object.assign(sent.metadata, { digest, ...before });
     signal.throwIfAborted();
     await this.#client.submit(sent);
     // Another client may have taken the id at the same moment.
@@ -214,7 +224,7 @@ class OutsideCall {
   }
 
   /** The coordinator of this job; undefined if the job ends without. */
-  async #untilLed(id: string, before: string | undefined): Promise<string | undefined> {
+  async #untilLed(id: string, before: Before): Promise<string | undefined> {
     const { signal } = this.#call;
     const startMs = systemClock.monotonic();
     for (let told = ""; ; ) {
@@ -232,17 +242,28 @@ class OutsideCall {
   }
 
   /** Undefined while the one before leads. */
-  async #leader(before: string | undefined): Promise<string | undefined> {
+  async #leader(before?: Before): Promise<string | undefined> {
     const found = (await leadingCoordinator(this.#storage()))?.id;
-    return found === before ? undefined : found;
+    return found === before?.leader ? undefined : found;
+  }
+
+  /** The newest seal. */
+  async #sealed(): Promise<string | undefined> {
+    const storage = this.#storage();
+    const { runId = "" } = (await readJson<Plan>(storage, planPath)) ?? {};
+    const { sealed } = await readSeals(storage, { runId });
+    return sealed && `${sealed.runId} ${sealed.generation}`;
   }
 
   /** The plan of the run, or of the retry; undefined if the job ends without. */
-  async #untilPlanned(id: string): Promise<Plan | undefined> {
+  async #untilPlanned(id: string, before: Before): Promise<Plan | undefined> {
     const { retry, signal } = this.#call;
     for (let isLast = false; ; ) {
       const plan = await readPlan(this.#storage());
-      const found = retry ? await openRetry(this.#storage(), plan) : plan;
+      const sealed = await this.#sealed();
+      // A job that replaces or extends a sealed run leads before it has read the input.
+      const isThere = !retry && (sealed === undefined || sealed !== before.sealed);
+      const found = (await openRetry(this.#storage(), plan)) ?? (isThere ? plan : undefined);
       if (found || isLast) return found;
       // It may have planned, answered and sealed since.
       isLast = !isActive(stateOf(await this.#client.job(id)));
@@ -281,14 +302,14 @@ class OutsideCall {
   }
 
   /** Stops the coordinator, which has time to write what it has. */
-  async #stop(id: string, before: string | undefined): Promise<RunResult | undefined> {
+  async #stop(id: string, before: Before): Promise<RunResult | undefined> {
     const { dependencies, signal } = this.#call;
     const { clock, random } = dependencies;
     const hasLed = (await this.#leader(before)) !== undefined;
     if (hasLed) await requestCancel(this.#storage(), sortableId(clock, random));
     else await this.#client.stop(id);
     try {
-      return await this.#endOf(id);
+      return await this.#endOf(id, hasLed);
     } catch {
       throw signal.reason;
     }
@@ -297,18 +318,19 @@ class OutsideCall {
   /**
    * The coordinator's own summary and exit code.
    *
+   * @param hasLed false if the job found nothing to do.
    * @param followed what the run directory says: it counts if the coordinator could not end.
    *   Undefined if the coordinator did not plan.
    * @returns undefined for a retry that found no row.
    */
-  async #endOf(id: string, followed?: RunResult): Promise<RunResult | undefined> {
+  async #endOf(id: string, hasLed: boolean, followed?: RunResult): Promise<RunResult | undefined> {
     try {
       const job = await endJob(this.#client, id);
       const { summary, error } = endIn((await this.#client.logs(id)) ?? "");
       const exitCode = job?.driver_exit_code ?? error?.exitCode;
       if (summary && exitCode !== undefined) {
         const stop = summary.sealed ? undefined : error;
-        const wasSealed = summary.sealed && !followed;
+        const wasSealed = summary.sealed && !hasLed;
         return { summary, exitCode, wasSealed, ...(stop && { error: stop }) };
       }
       if (this.#call.retry && exitCode === 0 && !followed) return undefined;

@@ -8,6 +8,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
 import { type Logger, textLogger } from "../../foundation/logger.ts";
 import type { ServeOptions } from "../../serve/options.ts";
+import type { Server } from "../../serve/server.ts";
 import { downloadContext } from "../download-context.ts";
 import { type CliIo, type CommandCall, write } from "../io.ts";
 import { untilSignal } from "../until-signal.ts";
@@ -111,7 +112,7 @@ async function serveUntilSignal(
       if (flags.foreground) {
         withdraw = await (await import("../background-server.ts")).announce(server.addresses, io);
       }
-      await write(io, readyText(server.addresses, options, flags.json === true));
+      await write(io, readyText(server, flags.json === true));
       const ended = AbortSignal.any([signal, server.lost]);
       await new Promise<void>((resolve) => {
         if (ended.aborted) resolve();
@@ -128,7 +129,7 @@ async function serveUntilSignal(
 /** Keys of the flags, before those of TorchServe's file. */
 async function keysOf(flags: ServeCommandFlags, logger: Logger, io: CliIo): Promise<JsonObject> {
   const { listen, data, insecure, accessLog, modelStore, tsConfig, models } = flags;
-  const { archiveNames, mergedKeys, readConfigProperties } = await import(
+  const { archiveEntries, mergedKeys, readConfigProperties } = await import(
     "../../serve/torchserve/config-properties.ts"
   );
   const absolute = (path: string) => resolve(io.workingDirectory, path);
@@ -138,9 +139,8 @@ async function keysOf(flags: ServeCommandFlags, logger: Logger, io: CliIo): Prom
     for (const warning of warnings) logger.log("warn", warning);
     given = keys;
   }
-  const entries = models?.flatMap((each) => each.split(",")) ?? [];
-  const isAll = entries.includes("all");
-  const load = archiveNames(entries.filter((each) => each !== "all" && each !== "none"));
+  const entries = archiveEntries(models?.join(",") ?? "");
+  const load = entries.filter((each) => each !== "all" && each !== "none");
   const merged = mergedKeys(given, {
     ...(listen !== undefined && { listen: { inference: listen } }),
     ...(data !== undefined && { dataDirectory: data }),
@@ -148,7 +148,7 @@ async function keysOf(flags: ServeCommandFlags, logger: Logger, io: CliIo): Prom
     ...(!accessLog && { accessLog }),
     archives: {
       ...(modelStore !== undefined && { modelStore }),
-      ...(models !== undefined && { load, loadAll: isAll }),
+      ...(models !== undefined && { load, loadAll: entries.includes("all") }),
     },
   });
   const { archives } = merged as { archives: JsonObject };
@@ -183,15 +183,10 @@ async function prepareModels(
   }
 }
 
-function readyText(
-  addresses: Readonly<Record<string, string>>,
-  { models, archives }: ServeOptions,
-  isJson: boolean,
-): string {
-  const names = [...Object.keys(models), ...Object.keys(archives.load)];
-  if (isJson) return `${JSON.stringify({ addresses, models: names })}\n`;
+function readyText({ addresses, models }: Server, isJson: boolean): string {
+  if (isJson) return `${JSON.stringify({ addresses, models })}\n`;
   const lines = [
-    `${names.join(", ") || "models"} at ${addresses.inference}/v1`,
+    `${models.join(", ") || "models"} at ${addresses.inference}/v1`,
     `try: curl ${addresses.inference}/v1/models`,
   ];
   return `${lines.join("\n")}\n`;

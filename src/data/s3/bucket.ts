@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { withBackoff } from "../../foundation/backoff.ts";
 import type { Clock } from "../../foundation/clock.ts";
 import { eachAtOnce } from "../../foundation/each-at-once.ts";
@@ -27,6 +28,15 @@ const storeBackoffMaxMs = 10_000;
 
 /** Objects to remove at once where each takes a request. */
 const removalsAtOnce = 32;
+
+const bare = (etag: string) => etag.replaceAll('"', "");
+
+/** The ETag of an object, of parts whose ETags are MD5s: the MD5 of these, and their number. */
+function etagOfParts(parts: readonly UploadedPart[]): string {
+  const all = createHash("md5");
+  for (const { etag } of parts) all.update(Buffer.from(bare(etag), "hex"));
+  return `${all.digest("hex")}-${parts.length}`;
+}
 
 /** What a bucket needs from its opener. */
 export interface BucketParts {
@@ -230,8 +240,9 @@ export class S3Bucket {
       } catch (error) {
         // The upload may be gone because an earlier try completed it and the reply was lost.
         if (faultOf(error) !== "absent") throw error;
-        const { metadata } = await requests.head(key);
-        if (metadata[uploadNameKey] !== name) throw error;
+        const { metadata, etag } = await requests.head(key);
+        // An upload that an earlier process began has another name.
+        if (metadata[uploadNameKey] !== name && bare(etag) !== etagOfParts(parts)) throw error;
       }
     });
   }

@@ -251,8 +251,10 @@ export class Batches {
   /** The next steps of a batch, from whatever step an earlier server had reached. */
   async #carryOn(batch: Batch): Promise<void> {
     const { signal } = this.#closing;
-    if (batch.object.in_progress_at === null && !(await this.#check(batch))) return;
-    await this.#untilServed(batch);
+    if (batch.object.model === null && !(await this.#check(batch))) return;
+    // A sealed run has all its answers.
+    const path = `${batchPaths(batch.id).run}/${manifestPath}`;
+    if (!(await this.#context.storage.stat(path))) await this.#untilServed(batch);
     const leave = await this.#places.take(batch.stopped, signal);
     try {
       if (batch.object.in_progress_at === null) {

@@ -159,38 +159,28 @@ function addressOf(value: string): string {
   throw new Error("must be an address, such as http://127.0.0.1:8080");
 }
 
-/** A pattern of TorchServe's that is a beginning of addresses, as that beginning. */
+/** A pattern of TorchServe's that is a beginning of addresses, as one of `archives.urls`. */
 function addressPrefix(value: string): string {
-  const prefix = value
-    .trim()
-    .replace(/\.?\*$/, "")
-    .replaceAll("\\.", ".");
-  if (/^https?:\/\/[\w.-]+(:\d+)?\//.test(prefix) && !/[*|()[\]?+]/.test(prefix)) return prefix;
+  const [, pattern = "", any] = /^(.*?)(\.?\*)?$/s.exec(value.trim())!;
+  const prefix = pattern.replaceAll("\\.", ".");
+  if (/^https?:\/\/[\w.-]+(:\d+)?\//.test(prefix) && !/[*|()[\]?+]/.test(prefix)) {
+    return any === undefined || prefix.endsWith("/") ? prefix : `${prefix}*`;
+  }
   throw new Error("must be beginnings of addresses, such as https://models.example.com/.*");
 }
 
 function loadedArchives(value: string): JsonObject {
   if (value === "all") return { loadAll: true };
   if (["", "none", "N/A", "standalone"].includes(value)) return {};
-  return { load: archiveNames(value.split(",")) };
+  return { load: archiveEntries(value) };
 }
 
-/**
- * Archives by the name of their model, from `NAME=FILE` and `FILE`.
- *
- * @example
- * archiveNames(["ko=m2m.mar", "en.mar"]); // { ko: "m2m.mar", en: "en.mar" }
- */
-export function archiveNames(entries: readonly string[]): Record<string, string> {
-  const named = entries
+/** The entries of a list such as `ko=m2m.mar,en.mar`. */
+export function archiveEntries(list: string): string[] {
+  return list
+    .split(",")
     .map((entry) => entry.trim())
-    .filter((entry) => entry !== "")
-    .map((entry): [string, string] => {
-      const [, name, file] = /^([^=/]+)=(.+)$/s.exec(entry) ?? [];
-      if (name !== undefined && file !== undefined) return [name, file];
-      return [entry.replace(/^.*\//, "").replace(/\.mar$/, ""), entry];
-    });
-  return Object.fromEntries(named);
+    .filter((entry) => entry !== "");
 }
 
 const workerKeys = Object.keys(workerOptions.shape);

@@ -268,8 +268,7 @@ async function scale(
   for (const each of registry.sharing(registration)) {
     each.settings = { ...each.settings, minWorkers, maxWorkers };
   }
-  const count = Math.min(maxWorkers, Math.max(minWorkers, workers.all.length));
-  const scaled = workers.scale(count).catch((error) => {
+  const scaled = workers.scale(minWorkers, maxWorkers).catch((error) => {
     logger.log("error", `${name} was not scaled`, { error: String(error) });
     const message = `Failed to start workers for model ${name} version: ${registration.version}`;
     throw refusals.internal(500, `${message}: ${asSluiceError(error).message}`);

@@ -244,13 +244,16 @@ const asServed = { generation: generationOptions.parse({}), variants: {} };
 /** The file that a download makes in its folder. */
 const archiveName = "archive.mar";
 
-/** Whether an address is at or below one of those that are allowed. */
+/** Whether an address is at or below one of those allowed, or begins with one that ends in `*`. */
 function isAllowed({ origin, pathname }: URL, allowed: readonly string[]): boolean {
   // Some servers read these as slashes, and then climb by `..`.
   if (/%(2f|5c)/i.test(pathname)) return false;
   return allowed.some((each) => {
     const base = new URL(each);
-    return base.origin === origin && pathname.startsWith(base.pathname);
+    if (base.origin !== origin) return false;
+    const path = base.pathname;
+    if (path.endsWith("*")) return pathname.startsWith(path.slice(0, -1));
+    return pathname === path || pathname.startsWith(path.replace(/\/?$/, "/"));
   });
 }
 

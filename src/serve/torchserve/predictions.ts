@@ -260,7 +260,7 @@ function handlerReply({ value }: Answer): TorchReply {
   return { status, reason, contentType, headers, body };
 }
 
-/** A model that reads words alone gets a chat or a text of OpenAI's, and its answer's text. */
+/** A model that reads words alone gets a chat or a text of OpenAI's, and gives its texts. */
 async function wordsReply(
   { served, fields }: Registration,
   row: JsonObject,
@@ -274,6 +274,9 @@ async function wordsReply(
   const isChat = rest.messages !== undefined;
   const url = isChat ? "/v1/chat/completions" : "/v1/completions";
   const asked = served.read(url, isChat ? rest : { prompt: data!, ...rest });
-  const [response] = await served.ask(asked, call);
-  return valueReply(response!.answers[0]!);
+  const answers = (await served.ask(asked, call)).flatMap((response) => response.answers);
+  const several = answers.length > 1 && {
+    value: answers.map(({ value, text: said }) => value ?? said),
+  };
+  return valueReply({ ...answers[0]!, ...several });
 }

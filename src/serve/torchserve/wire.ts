@@ -86,16 +86,10 @@ export class TorchServeWire {
 
   async load(): Promise<void> {
     const { load, loadAll } = this.#options.archives;
-    const named = Object.entries(load);
-    const loaded = new Set(Object.values(load));
+    const loaded = new Set(load.map(({ file }) => file));
     const others = loadAll ? await this.#store.archives() : [];
-    const all: [string | undefined, string][] = [
-      ...named,
-      ...others
-        .filter((each) => !loaded.has(each))
-        .map((each): [undefined, string] => [undefined, each]),
-    ];
-    for (const [name, url] of all) await this.#loadOne(name, url);
+    for (const { name, file } of load) await this.#loadOne(name, file);
+    for (const file of others) if (!loaded.has(file)) await this.#loadOne(undefined, file);
   }
 
   close(): Promise<void> {

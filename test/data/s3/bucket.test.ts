@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { S3Bucket } from "../../../src/data/s3/bucket.ts";
 import type { ByteRange, S3Requests } from "../../../src/data/s3/requests.ts";
@@ -130,6 +131,42 @@ describe("S3Bucket", () => {
     await scripted("remove", 404).bucket.remove("a");
     expect(await scripted("head", 404).bucket.head("a")).toBe(undefined);
     expect((await errorOf(scripted("get", 404).bucket.get("a"))).code).toBe("NOT_FOUND");
+  });
+
+  const md5 = (...texts: (string | Buffer)[]) =>
+    createHash("md5").update(Buffer.concat(texts.map((text) => Buffer.from(text))));
+  const partTags = ["a", "b"].map((text) => md5(text).digest());
+  const wholeTag = `"${md5(...partTags).digest("hex")}-2"`;
+
+  it.each([
+    ["is whole", wholeTag, undefined],
+    ["is another one", '"0123456789abcdef0123456789abcdef-2"', "NOT_FOUND"],
+  ])("continues an upload whose completion was not heard: the object %s", async (_, etag, code) => {
+    const clock = virtualClock();
+    let asked = 0;
+    const requests = {
+      uploadPart: async ({ number }: { number: number }) => partOf(number),
+      async completeUpload() {
+        if (asked++ === 0) throw Object.assign(new Error("lost"), { code: "ECONNRESET" });
+        throw Object.assign(status(404), { name: "NoSuchUpload" });
+      },
+      // The process that began the upload gave it its name.
+      head: async (key: string) => ({ key, bytes: 2, etag, metadata: { "sluice-upload": "its" } }),
+      abortUpload: async () => {},
+    } as unknown as S3Requests;
+    const partOf = (number: number) => {
+      return { number, etag: `"${partTags[number - 1]!.toString("hex")}"`, checksum: undefined };
+    };
+    const parts = { clock, random: systemRandom };
+    const bucket = new S3Bucket({ location: "s3://b", connect: async () => requests, ...parts });
+    const writer = bucket.writer("k", { begun: { uploadId: "id", parts: [partOf(1)] } });
+    await writer.write(Buffer.from("b"));
+    const ended = writer.close().then(
+      () => undefined,
+      (error) => error.code,
+    );
+    expect(await clock.run(ended)).toBe(code);
+    expect(asked).toBe(2);
   });
 
   it("copies by parts what the store refuses to copy at once, for it is too large", async () => {

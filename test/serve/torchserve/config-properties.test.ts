@@ -44,7 +44,7 @@ describe("config.properties", () => {
         responseTimeoutSeconds: 86_400,
         gpus: 4,
         modelStore: "/models/store",
-        load: { ko: "m2m.mar", en: "en.mar" },
+        load: ["ko=m2m.mar", "en.mar"],
         workers: 2,
         urls: ["https://models.example.com/"],
         models: {
@@ -98,6 +98,6 @@ describe("config.properties", () => {
 
   it("reads escapes and continued lines as Java does", () => {
     const { keys } = read("model\\_store = /a\\u0020b\\\n   /c\nload_models=a\\=b.mar\r\n");
-    expect(keys).toEqual({ archives: { modelStore: "/a b/c", load: { a: "b.mar" } } });
+    expect(keys).toEqual({ archives: { modelStore: "/a b/c", load: ["a=b.mar"] } });
   });
 });

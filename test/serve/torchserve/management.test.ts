@@ -1,11 +1,15 @@
+import { once } from "node:events";
 import { rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { delimiter, join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { DevicePool } from "../../../src/backends/local/device-pool.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import type { Logger } from "../../../src/foundation/logger.ts";
 import { writeArchive } from "../../../src/serve/torchserve/archive.ts";
 import { manifestSchema } from "../../../src/serve/torchserve/archive-options.ts";
+import { readConfigProperties } from "../../../src/serve/torchserve/config-properties.ts";
 import { standInDriver, threeGpus } from "../../engines/stand-in-driver.ts";
 import { serverFolder, serverHere } from "../server-here.ts";
 
@@ -94,6 +98,28 @@ describe("the management address", () => {
     ]);
     const asked = await fetch(`${addresses.inference}/predictions/n`, { method: "POST" });
     expect(await asked.json()).toEqual({ ok: 1 });
+  });
+
+  it("takes archives at and below the addresses that are allowed, not beside", async () => {
+    const web = createServer((_, response) => response.writeHead(404).end());
+    onTestFinished(() => void web.close());
+    await once(web.listen(0, "127.0.0.1"), "listening");
+    const origin = `http://127.0.0.1:${(web.address() as AddressInfo).port}`;
+    const properties = `allowed_urls=${origin}/pre.*,${origin}/under/.*`;
+    const { keys } = readConfigProperties(properties, "config.properties");
+    const { urls } = keys.archives as { urls: string[] };
+    const { addresses } = await serverHere({
+      models: {},
+      archives: { urls: [`${origin}/bucket`, `${origin}/folder/`, ...urls] },
+    });
+    const typeOf = async (path: string) => {
+      const asked = `${addresses.management}/models?url=${origin}${path}`;
+      return ((await (await fetch(asked, { method: "POST" })).json()) as { type: string }).type;
+    };
+    for (const path of ["/bucket", "/bucket/x.mar", "/folder/x.mar", "/prefix.mar", "/under/x.mar"])
+      expect(await typeOf(path), path).toBe("DownloadArchiveException");
+    for (const path of ["/bucket-evil/x.mar", "/bucket/../x.mar", "/folder", "/un", "/underneath"])
+      expect(await typeOf(path), path).toBe("InvalidArchiveURLException");
   });
 
   it("starts no more workers than a machine has processes for", async () => {

@@ -156,6 +156,10 @@ describe("predictions", () => {
     const plain = await post("/predictions/words", "hi", "text/plain");
     expect(plain.text).toBe(await said({ prompt: "hi" }));
     expect(JSON.parse(await said({ other: 1 }))).toMatchObject({ code: 400 });
+    const one = (text: string) => said({ prompt: text });
+    const two = JSON.parse(await said({ prompt: ["hi", "ho"] }));
+    expect(two).toEqual([await one("hi"), await one("ho")]);
+    expect(JSON.parse(await said({ text: "hi", n: 3 }))).toHaveLength(3);
   });
 
   it("go to the model that a body names", async () => {

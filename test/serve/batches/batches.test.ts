@@ -1,0 +1,68 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { JsonObject } from "../../../src/foundation/json.ts";
+import { type BatchRecord, recordsFolder } from "../../../src/serve/batches/batch.ts";
+import type { ServeInput } from "../../../src/serve/options.ts";
+import type { Server } from "../../../src/serve/server.ts";
+import { sent, serverFolder, serverHere } from "../server-here.ts";
+
+const url = "/v1/chat/completions";
+
+/** Creates a batch of one request for model `m`; resolves to its id. */
+async function created({ addresses: { inference } }: Server): Promise<string> {
+  const body = { model: "m", messages: [{ role: "user", content: "Hi" }] };
+  const form = new FormData();
+  form.append("purpose", "batch");
+  const line = JSON.stringify({ custom_id: "r", method: "POST", url, body });
+  form.append("file", new Blob([line]), "in.jsonl");
+  const upload = await fetch(`${inference}/v1/files`, { method: "POST", body: form });
+  const { id: input_file_id } = (await upload.json()) as { id: string };
+  const asked = { input_file_id, endpoint: url, completion_window: "24h" };
+  return ((await sent(`${inference}/v1/batches`, asked)).body as { id: string }).id;
+}
+
+const shown = async ({ addresses: { inference } }: Server, id: string) =>
+  (await fetch(`${inference}/v1/batches/${id}`)).json() as Promise<JsonObject>;
+
+describe("a server without the model of an earlier one", () => {
+  const other = { other: { engine: "fake" } } as const;
+  const startOn = (dataDirectory: string, given: ServeInput) =>
+    serverHere({ dataDirectory, ...given });
+
+  it("keeps a batch that was checked and waits for its turn", async () => {
+    const folder = serverFolder();
+    const limits = { maxBatchesInProgress: 1 };
+    const models = { m: { model: { engine: "fake", latencyMs: 60_000 } } };
+    const first = await startOn(folder, { models, limits });
+    await created(first);
+    const id = await created(first);
+    await expect.poll(() => shown(first, id)).toMatchObject({ model: "m", in_progress_at: null });
+    await first.close();
+    const lines: string[] = [];
+    const logger = { log: (_: string, line: string) => void lines.push(line) };
+    const second = await serverHere({ dataDirectory: folder, models: other, limits }, { logger });
+    await expect.poll(() => lines.join("\n")).toContain(`${id}: `);
+    expect(await shown(second, id)).toMatchObject({ status: "validating", errors: null });
+  });
+
+  it.each(["finalizing", "in_progress"] as const)("ends one that was sealed %s", async (status) => {
+    const folder = serverFolder();
+    const first = await startOn(folder, { models: { m: { model: { engine: "fake" } } } });
+    const id = await created(first);
+    await expect.poll(() => shown(first, id)).toMatchObject({ status: "completed" });
+    await first.close();
+    // As a kill leaves it.
+    const path = join(folder, recordsFolder, `${id}.json`);
+    const record = JSON.parse(readFileSync(path, "utf8")) as BatchRecord;
+    Object.assign(record.batch, { status, completed_at: null, output_file_id: null });
+    writeFileSync(path, JSON.stringify(record));
+    const second = await startOn(folder, { models: other });
+    await expect
+      .poll(() => shown(second, id))
+      .toMatchObject({
+        ...{ status: "completed", request_counts: { total: 1, completed: 1, failed: 0 } },
+        output_file_id: expect.stringMatching(/^file-/),
+      });
+  });
+});
