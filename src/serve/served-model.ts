@@ -308,7 +308,7 @@ export class ServedModel {
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, maxWaitMs, onTurn, trace, content }: Call,
+    { caller, signal: ofCall, maxWaitMs, onTurn, trace, content }: Call,
     signal: AbortSignal,
     tell: OnDelta | undefined,
   ): Promise<InferenceResponse> {
@@ -353,10 +353,12 @@ export class ServedModel {
     } catch (thrown) {
       const error = asSluiceError(thrown);
       const { code } = error;
+      spans?.failed(code);
+      // Another request of its call has failed, and counts.
+      if (signal.aborted && !ofCall.aborted) throw thrown;
       if (wireTable[code]?.words !== undefined)
         this.#context.logger.log("warn", `${this.name}: ${error.message}`);
       this.#observer.failed(this.name, code);
-      spans?.failed(code);
       throw thrown;
     }
   }

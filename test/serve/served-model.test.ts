@@ -2,6 +2,7 @@ import { text } from "node:stream/consumers";
 import Fastify from "fastify";
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../src/foundation/errors.ts";
+import { silentLogger } from "../../src/foundation/logger.ts";
 import { Models } from "../../src/serve/models.ts";
 import { transcriptionRoutes } from "../../src/serve/openai/transcriptions.ts";
 import { type ServeInput, serveSchema } from "../../src/serve/options.ts";
@@ -17,12 +18,13 @@ const died = new SluiceError("ENGINE_DIED", "it was killed");
 async function served(
   engine: ScriptedEngine,
   model: NonNullable<ServeInput["models"]>[string] = "fake",
+  { logger = silentLogger, failed = (_model: string, _code: string) => {} } = {},
 ) {
   const { models, limits } = serveSchema.parse({ models: { m: model }, limits: { maxTries: 1 } });
-  const context = engineContext();
+  const context = engineContext({ logger });
   const workers = new Workers(async () => ({ engine, gpus: [] }), context.clock);
   await workers.scale(1);
-  const observer = { admitted() {}, answered() {}, failed() {}, batchFormed() {} };
+  const observer = { admitted() {}, answered() {}, failed, batchFormed() {} };
   return new ServedModel("m", workers, models.m!, { limits, observer }, context);
 }
 
@@ -38,6 +40,24 @@ it("a model that gets more workers computes what waits", async () => {
   await expect.poll(() => engine.held.length).toBe(3);
   engine.answerAll();
   await Promise.all(all);
+});
+
+it("the failure of one of many prompts counts once", async () => {
+  const seen: string[] = [];
+  const engine = scriptedEngine(8);
+  const model = await served(engine, "fake", {
+    logger: { log: (_level, line) => void seen.push(line) },
+    failed: (_model, code) => void seen.push(code),
+  });
+  const prompt = Array.from({ length: 20 }, (_, at) => `text ${at}`);
+  const { signal } = new AbortController();
+  const call = { caller, signal };
+  const asked = model.ask(model.read("/v1/completions", { model: "m", prompt }), call);
+  const failed = expect(asked).rejects.toMatchObject({ code: "SERVER_ERROR" });
+  engine.held[3]!.fail(new SluiceError("SERVER_ERROR", "status 500"));
+  await failed;
+  await expect.poll(() => [model.admission.inFlight, model.admission.waiting()]).toEqual([0, 0]);
+  expect(seen).toEqual([expect.stringMatching(/^m: .*status 500/), "SERVER_ERROR"]);
 });
 
 describe("a request that ends its model", () => {
