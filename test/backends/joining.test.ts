@@ -202,6 +202,58 @@ describe("joiningBackend", () => {
     }
   });
 
+  it.each(["look", "hold"] as const)(
+    "stops workers in the run directory if %s fails, and ends them once the scheduler answers",
+    async (call) => {
+      const { call: begin, clock, stop, canceled, scheduler, storage, notices } = await running();
+      if (call === "hold") scheduler.client.hold = async () => {};
+      const works = scheduler.client[call] as () => Promise<never>;
+      const ended = begin();
+      await clock.run(sleep(clock, 3000));
+      scheduler.client[call] = async () => {
+        throw new SluiceError("SCHEDULER_REFUSED", "the controller is down");
+      };
+      const cancels = await countCancels(storage);
+      stop.abort(new SluiceError("BUDGET_SPENT"));
+      await clock.run(sleep(clock, 2000));
+      expect(await countCancels(storage)).toBe(cancels + 1);
+      scheduler.client[call] = works;
+      expect((await clock.run(ended)).error?.code).toBe("BUDGET_SPENT");
+      expect(new Set(canceled)).toEqual(new Set(["1"]));
+      if (call === "look") expect(notices.join()).toContain("the controller is down");
+    },
+  );
+
+  it("ends what is on record if the scheduler never says what is there", async () => {
+    const { call, clock, stop, canceled, scheduler, storage } = await running();
+    const ended = call();
+    await clock.run(sleep(clock, 3000));
+    scheduler.client.look = async () => {
+      throw new SluiceError("SCHEDULER_REFUSED", "an answer that nobody can read");
+    };
+    stop.abort(new SluiceError("RUN_CANCELED"));
+    expect((await clock.run(ended)).error?.code).toBe("RUN_CANCELED");
+    expect(canceled).toContain("1");
+    expect(await countCancels(storage)).toBeGreaterThan(0);
+  });
+
+  it("says that workers may continue if their scheduler never answers to a stop", async () => {
+    const { call, clock, stop, canceled, scheduler, storage, notices } = await running();
+    const ended = call();
+    await clock.run(sleep(clock, 3000));
+    const isDown = async () => {
+      throw new SluiceError("SCHEDULER_REFUSED", "the controller is down");
+    };
+    Object.assign(scheduler.client, { look: isDown, cancel: isDown });
+    const cancels = await countCancels(storage);
+    stop.abort(new SluiceError("RUN_CANCELED"));
+    expect((await clock.run(ended)).error?.code).toBe("RUN_CANCELED");
+    expect([await countCancels(storage), canceled]).toEqual([cancels + 1, []]);
+    expect(notices.at(-1)).toMatch(
+      /^workers at queue may continue: .*the controller is down; sluice cancel .* tries again$/,
+    );
+  });
+
   it("is canceled where its workers see that first, and submits none in their place", async () => {
     const { call, clock, end, states, storage, works } = await running();
     states.set("0_1", { submission: "0", share: 1, id: "0_1", state: "running" });
