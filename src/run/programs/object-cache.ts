@@ -16,6 +16,9 @@ const fetchesAtOnce = 8;
 /** Copies that nobody has used for this long are removed. */
 const maxIdleMs = 24 * 3_600_000;
 
+/** When copies seem to be written last: any other time shows that one was changed. */
+const copyTime = new Date("2000-01-01");
+
 /** What results are stored under until it is decided that they count. */
 export const stagingFolder = ".sluice/";
 
@@ -35,7 +38,7 @@ export interface CachedObject {
   /** Below the mount, with `/` between folders. */
   name: string;
   bytes: number;
-  /** The copy, which nobody may change. */
+  /** The copy; one that a program changes is fetched again. */
   file: string;
 }
 
@@ -73,10 +76,8 @@ export class ObjectCache {
     const objects = found.map((file) => this.#objectOf(file));
     assertApart(objects, this.#location);
     const missing = async () => {
-      const held = new Set(await readdir(this.#folder).catch(() => []));
-      return objects.flatMap((object, at) =>
-        held.has(relative(this.#folder, object.file)) ? [] : [{ object, file: found[at]! }],
-      );
+      const areWhole = await Promise.all(objects.map(isWhole));
+      return objects.flatMap((object, at) => (areWhole[at] ? [] : [{ object, file: found[at]! }]));
     };
     if ((await missing()).length > 0) {
       const lock = `${this.#folder}.lock`;
@@ -92,11 +93,6 @@ export class ObjectCache {
     }
     await this.#noteUse();
     return objects;
-  }
-
-  /** Forgets the copy of an object that a program has written to. */
-  async drop({ file }: CachedObject): Promise<void> {
-    await rm(file, { force: true });
   }
 
   async #list(): Promise<SourceFile[]> {
@@ -136,6 +132,7 @@ export class ObjectCache {
         const detail = `${copied} bytes came, and the store names ${bytes}`;
         throw new SluiceError("MOUNT_FAILED", detail, { file: source.path });
       }
+      await utimes(draft, copyTime, copyTime);
       await chmod(draft, 0o444);
       await rename(draft, file);
     } catch (error) {
@@ -158,6 +155,12 @@ export class ObjectCache {
       if (isIdle) await rm(path, { recursive: true, force: true });
     }
   }
+}
+
+/** False also for a copy that a program has written to, as root in its namespace may. */
+async function isWhole({ file, bytes }: CachedObject): Promise<boolean> {
+  const status = await stat(file).catch(() => undefined);
+  return status?.size === bytes && status.mtimeMs === copyTime.getTime();
 }
 
 /** An object store may hold `a` and `a/b`; a folder cannot. */

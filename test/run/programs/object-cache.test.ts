@@ -1,10 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { withFileLock } from "../../../src/engines/models/file-lock.ts";
 import { systemClock as clock } from "../../../src/foundation/clock.ts";
 import { systemRandom as random } from "../../../src/foundation/random.ts";
+import { MountView } from "../../../src/run/programs/mount-view.ts";
 import { ObjectCache } from "../../../src/run/programs/object-cache.ts";
 import { localInputs } from "../../local-inputs.ts";
 
@@ -42,5 +43,23 @@ describe("copies of a mount's objects", () => {
     writeFileSync(join(place, "a.txt"), "another");
     const [object] = await cache.objects(never);
     expect([object!.bytes, readFileSync(object!.file, "utf8")]).toEqual([7, "another"]);
+  });
+
+  it.each([
+    ["other", "a program that failed"],
+    ["a longer text", "one that was killed"],
+  ])("are whole for the next try, whatever a program wrote into one (%s)", async (text) => {
+    const [place, folder, tries] = [temporaryFolder(), temporaryFolder(), temporaryFolder()];
+    writeFileSync(join(place, "a.txt"), "whole");
+    const cache = new ObjectCache(place, { inputs: localInputs, clock, random, folder });
+    const view = await MountView.open(join(tries, "1"), cache, never);
+    const file = join(view.folder, "a.txt");
+    // As root in its namespace may do.
+    chmodSync(file, 0o644);
+    writeFileSync(file, text);
+    const next = await MountView.open(join(tries, "2"), cache, never);
+    expect(readFileSync(join(next.folder, "a.txt"), "utf8")).toBe("whole");
+    expect(await next.results()).toEqual([]);
+    expect(await view.results()).toMatchObject([{ name: "a.txt", bytes: text.length }]);
   });
 });
