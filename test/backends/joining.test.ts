@@ -149,6 +149,27 @@ describe("joiningBackend", () => {
     ]);
   });
 
+  it("submits again what the scheduler refused, and says why if it never takes it", async () => {
+    for (const isDown of [false, true]) {
+      const { call, clock, commit, end, states, scheduler, works } = await running();
+      states.set("0_1", { submission: "0", share: 1, id: "0_1", state: "running" });
+      const { submit } = scheduler.client;
+      scheduler.client.submit = async (rendered) => {
+        if (isDown || works.length === 1) throw new SluiceError("SCHEDULER_REFUSED", "no room");
+        return await submit(rendered);
+      };
+      const ended = call();
+      await clock.run(sleep(clock, 3000));
+      end("0_1", { state: "successful" });
+      await clock.run(sleep(clock, 20_000));
+      if (!isDown) await commit(0, 1, 2, 3);
+      const { error } = await clock.run(ended);
+      expect(error?.code).toBe(isDown ? "SCHEDULER_REFUSED" : undefined);
+      if (isDown) expect(error!.message).toContain("no room");
+      else expect([...states.keys()]).toEqual(["0_1", "2_0", "2_1"]);
+    }
+  });
+
   it("tells of each lost worker, and ends with all of them when none is left", async () => {
     const { call, clock, end, notices } = await running();
     const ended = call();

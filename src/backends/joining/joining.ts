@@ -117,7 +117,6 @@ class ShareWorkers implements Placement {
   }
 
   async #submit(): Promise<void> {
-    this.#hasSubmitted = true;
     const { job, location, context, workers } = this.#run;
     const committed = await committedTasks(context.storage, context.plan);
     const tasks = this.#run.tasks.filter((task) => !committed.has(task));
@@ -132,6 +131,7 @@ class ShareWorkers implements Placement {
     const work = { job, location, generation, takers, shares, program };
     const rendered = await this.#scheduler.render(work);
     const id = await this.#scheduler.client.submit(rendered);
+    this.#hasSubmitted = true;
     await recordSubmission(context.storage, {
       scheduler: name,
       id,
