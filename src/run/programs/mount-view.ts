@@ -1,4 +1,4 @@
-import { copyFile, link, mkdir, opendir, rm, stat } from "node:fs/promises";
+import { constants, copyFile, link, mkdir, opendir, rm, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CachedObject, type ObjectCache, stagingFolder } from "./object-cache.ts";
@@ -45,7 +45,7 @@ export class MountView {
   async #place({ name, bytes, file }: CachedObject): Promise<void> {
     const path = join(this.folder, name);
     // Another file system, or one without links.
-    await link(file, path).catch(() => copyFile(file, path));
+    await link(file, path).catch(() => copyFile(file, path, constants.COPYFILE_EXCL));
     const { ino, mtimeMs } = await stat(path);
     this.#before.set(name, { bytes, inode: ino, modifiedMs: mtimeMs });
   }

@@ -1,8 +1,10 @@
 import { chmod, mkdir, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join, relative } from "node:path";
+import { isObjectScheme, parseObjectLocation } from "../../data/s3/settings.ts";
 import { copyBytes } from "../../data/sources/local-copy.ts";
 import type { InputStores } from "../../data/sources/open.ts";
 import type { SourceFile } from "../../data/sources/source-store.ts";
+import { schemeOf } from "../../data/storage/open.ts";
 import { isTemporary } from "../../data/storage/temporary-names.ts";
 import { withFileLock } from "../../engines/models/file-lock.ts";
 import type { Clock } from "../../foundation/clock.ts";
@@ -27,11 +29,21 @@ export const stagingFolder = ".sluice/";
  *
  * @returns undefined for the empty objects that stores keep for folders, and for what is being
  *   stored.
+ * @throws SluiceError `MOUNT_FAILED` for a name such as `a//b` or `../a`.
  */
 export function objectName(place: string, path: string): string | undefined {
-  const name = relative(place, path);
+  const name = isObjectScheme(schemeOf(place)) ? keyBelow(place, path) : relative(place, path);
   const isStored = !name.startsWith(stagingFolder) && !isTemporary(path);
-  return isStored && !path.endsWith("/") ? name : undefined;
+  if (!isStored || path.endsWith("/")) return undefined;
+  if (!/(^|\/)\.{0,2}(\/|$)|\0/.test(name)) return name;
+  const detail = "its name cannot be the name of a file";
+  throw new SluiceError("MOUNT_FAILED", detail, { file: path });
+}
+
+/** Keys have no form: `a/b` and `a//b` are two. */
+function keyBelow(place: string, path: string): string {
+  const { scheme, bucket, key } = parseObjectLocation(place);
+  return path.slice(`${scheme}://${bucket}/${key}`.replace(/\/*$/, "/").length);
 }
 
 export interface CachedObject {
@@ -111,14 +123,8 @@ export class ObjectCache {
   }
 
   #objectOf({ path, bytes, etag, modifiedMs }: SourceFile): CachedObject {
-    const name = relative(this.#location, path);
-    const isInside = name !== "" && !name.split("/").some((part) => /^(\.{1,2})?$/.test(part));
-    if (!isInside || name.includes("\0")) {
-      throw new SluiceError("MOUNT_FAILED", "its name cannot be the name of a file", {
-        file: path,
-      });
-    }
     const identity = sha256Hex(JSON.stringify([path, bytes, etag ?? null, modifiedMs]));
+    const name = objectName(this.#location, path)!;
     return { name, bytes, file: join(this.#folder, identity.slice(0, 40)) };
   }
 
