@@ -149,6 +149,27 @@ describe("joiningBackend", () => {
     ]);
   });
 
+  it("submits again what the scheduler refused, and says why if it never takes it", async () => {
+    for (const isDown of [false, true]) {
+      const { call, clock, commit, end, states, scheduler, works } = await running();
+      states.set("0_1", { submission: "0", share: 1, id: "0_1", state: "running" });
+      const { submit } = scheduler.client;
+      scheduler.client.submit = async (rendered) => {
+        if (isDown || works.length === 1) throw new SluiceError("SCHEDULER_REFUSED", "no room");
+        return await submit(rendered);
+      };
+      const ended = call();
+      await clock.run(sleep(clock, 3000));
+      end("0_1", { state: "successful" });
+      await clock.run(sleep(clock, 20_000));
+      if (!isDown) await commit(0, 1, 2, 3);
+      const { error } = await clock.run(ended);
+      expect(error?.code).toBe(isDown ? "SCHEDULER_REFUSED" : undefined);
+      if (isDown) expect(error!.message).toContain("no room");
+      else expect([...states.keys()]).toEqual(["0_1", "2_0", "2_1"]);
+    }
+  });
+
   it("tells of each lost worker, and ends with all of them when none is left", async () => {
     const { call, clock, end, notices } = await running();
     const ended = call();
@@ -200,6 +221,58 @@ describe("joiningBackend", () => {
       expect((await clock.run(ended)).error?.code).toBe("RUN_CANCELED");
       expect(canceled).toEqual(["1"]);
     }
+  });
+
+  it.each(["look", "hold"] as const)(
+    "stops workers in the run directory if %s fails, and ends them once the scheduler answers",
+    async (call) => {
+      const { call: begin, clock, stop, canceled, scheduler, storage, notices } = await running();
+      if (call === "hold") scheduler.client.hold = async () => {};
+      const works = scheduler.client[call] as () => Promise<never>;
+      const ended = begin();
+      await clock.run(sleep(clock, 3000));
+      scheduler.client[call] = async () => {
+        throw new SluiceError("SCHEDULER_REFUSED", "the controller is down");
+      };
+      const cancels = await countCancels(storage);
+      stop.abort(new SluiceError("BUDGET_SPENT"));
+      await clock.run(sleep(clock, 2000));
+      expect(await countCancels(storage)).toBe(cancels + 1);
+      scheduler.client[call] = works;
+      expect((await clock.run(ended)).error?.code).toBe("BUDGET_SPENT");
+      expect(new Set(canceled)).toEqual(new Set(["1"]));
+      if (call === "look") expect(notices.join()).toContain("the controller is down");
+    },
+  );
+
+  it("ends what is on record if the scheduler never says what is there", async () => {
+    const { call, clock, stop, canceled, scheduler, storage } = await running();
+    const ended = call();
+    await clock.run(sleep(clock, 3000));
+    scheduler.client.look = async () => {
+      throw new SluiceError("SCHEDULER_REFUSED", "an answer that nobody can read");
+    };
+    stop.abort(new SluiceError("RUN_CANCELED"));
+    expect((await clock.run(ended)).error?.code).toBe("RUN_CANCELED");
+    expect(canceled).toContain("1");
+    expect(await countCancels(storage)).toBeGreaterThan(0);
+  });
+
+  it("says that workers may continue if their scheduler never answers to a stop", async () => {
+    const { call, clock, stop, canceled, scheduler, storage, notices } = await running();
+    const ended = call();
+    await clock.run(sleep(clock, 3000));
+    const isDown = async () => {
+      throw new SluiceError("SCHEDULER_REFUSED", "the controller is down");
+    };
+    Object.assign(scheduler.client, { look: isDown, cancel: isDown });
+    const cancels = await countCancels(storage);
+    stop.abort(new SluiceError("RUN_CANCELED"));
+    expect((await clock.run(ended)).error?.code).toBe("RUN_CANCELED");
+    expect([await countCancels(storage), canceled]).toEqual([cancels + 1, []]);
+    expect(notices.at(-1)).toMatch(
+      /^workers at queue may continue: .*the controller is down; sluice cancel .* tries again$/,
+    );
   });
 
   it("is canceled where its workers see that first, and submits none in their place", async () => {

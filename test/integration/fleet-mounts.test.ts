@@ -338,4 +338,26 @@ case $SLUICE_TASK_OBJECT in deep/*) ln -s x ${place("in")}/link;; esac`;
     expect(existsSync(join(server.directory, bucket, "all"))).toBe(false);
     expect(existsSync(join(folder, "fleets"))).toBe(false);
   });
+
+  it("is in the bucket of its job file's store, also for later processes", async (context) => {
+    context.skip(missingS3Server !== undefined, missingS3Server);
+    const folder = scratchFolder();
+    const { AWS_ENDPOINT_URL_S3: endpoint, ...environment } = server.environment;
+    const calls = new FleetCalls(folder, environment);
+    writeFileSync(join(folder, "fleet.yaml"), JSON.stringify({ store: { endpoint } }));
+    const create = (name: string, ...words: string[]) =>
+      calls.fleet(
+        ...["create", "--fleets", server.location("own/fleets"), "--name", name, "--count", "1"],
+        ...["--command", "echo", "--arg", "done", ...words],
+      );
+    const created = await create("own", "-c", "fleet.yaml");
+    const get = /'sluice fleet (get [^']+)'/.exec(created)![1]!;
+    expect(get).toContain(` --store.endpoint ${endpoint}`);
+    while (!/Status: +successful/.test(await calls.fleet(...get.split(" ")))) await pause(500);
+    await create("waits", "-c", "fleet.yaml", "--store.region", "us-east-1", "--wait");
+    // For workers elsewhere, the plan has both.
+    const plan = join(server.directory, bucket, "own/fleets/waits/runs/000001/_sluice/plan.json");
+    const { store } = JSON.parse(readFileSync(plan, "utf8")).job;
+    expect(store).toEqual({ endpoint, region: "us-east-1" });
+  });
 });

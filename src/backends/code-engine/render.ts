@@ -4,6 +4,7 @@ import { parseMemory } from "../../foundation/memory-size.ts";
 import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { Rendered, ShareWork } from "../joining/scheduler.ts";
+import { workerWords } from "../joining/worker-script.ts";
 
 const defaultRetries = 3;
 
@@ -36,12 +37,12 @@ const plainCores = [2, 4, 8, 16, 32, 48, 64, 96, 128] as const;
 export function renderFleet(work: ShareWork): Rendered {
   const { job, location, shares, takers, generation } = work;
   const options = job.codeEngine!;
-  const [program, ...words] = options.command ?? work.program;
+  const [program, ...words] = workerWords(work, options.command ?? work.program);
   const later = generation === 1 ? [] : ["--generation", `${generation}`];
   const lines = shares.map((share) =>
     JSON.stringify({
       cmds: [program],
-      args: [...words, "worker", location, "--share", `${share}/${takers}`, "--prepare", ...later],
+      args: [...words, "--share", `${share}/${takers}`, "--prepare", ...later],
       idx: `${share}`,
     }),
   );

@@ -2,6 +2,7 @@ import { sleep } from "../../foundation/clock.ts";
 import { asSluiceError, type ErrorRecord, SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
+import { lazily } from "../../foundation/lazily.ts";
 import { limits } from "../../foundation/limits.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
 import { shareOf } from "../../foundation/shares.ts";
@@ -75,7 +76,7 @@ export function joiningBackend(
       look: (run) => scheduler.client.look(run).catch(asSluiceError),
       cancel: async (run, untilLeft) => {
         const active = (await scheduler.client.look(run)).filter(isActive);
-        await endWorkers(scheduler.client, active, untilLeft);
+        await endWorkers(scheduler.client, submissionsOf(active), untilLeft);
         return active.length;
       },
       logs: (run, options) => scheduler.client.logs(run, options),
@@ -107,7 +108,7 @@ class ShareWorkers implements Placement {
     const standing = seen.filter(isActive);
     this.#before = new Set(seen.filter((it) => !isActive(it)).map(({ id }) => id));
     if (standing.length > 0) {
-      const ids = [...new Set(standing.map(({ submission }) => submission))].join(", ");
+      const ids = submissionsOf(standing).join(", ");
       const workers = standing.length === 1 ? "1 worker is" : `${standing.length} workers are`;
       this.#notice(`${workers} there already, as ${name} ${ids}: nothing is submitted`);
       return;
@@ -116,7 +117,6 @@ class ShareWorkers implements Placement {
   }
 
   async #submit(): Promise<void> {
-    this.#hasSubmitted = true;
     const { job, location, context, workers } = this.#run;
     const committed = await committedTasks(context.storage, context.plan);
     const tasks = this.#run.tasks.filter((task) => !committed.has(task));
@@ -131,6 +131,7 @@ class ShareWorkers implements Placement {
     const work = { job, location, generation, takers, shares, program };
     const rendered = await this.#scheduler.render(work);
     const id = await this.#scheduler.client.submit(rendered);
+    this.#hasSubmitted = true;
     await recordSubmission(context.storage, {
       scheduler: name,
       id,
@@ -206,20 +207,50 @@ class ShareWorkers implements Placement {
 
   async stop(hasLeft: () => Promise<boolean>): Promise<void> {
     const { clock, random, storage } = this.#run.context;
-    const active = (await this.#look()).filter(isActive);
-    if (active.length === 0) return;
-    await endWorkers(this.#scheduler.client, active, async () => {
-      await requestCancel(storage, sortableId(clock, random));
+    const { client, name } = this.#scheduler;
+    const tell = lazily(() => requestCancel(storage, sortableId(clock, random)));
+    const untilLeft = async () => {
+      await tell();
       const startMs = clock.monotonic();
       while (clock.monotonic() - startMs < limits.maxLeaveMs) {
         if (await hasLeft().catch(() => false)) return;
         await sleep(clock, lookIntervalMs / 4);
       }
-    });
-    const startMs = clock.monotonic();
-    while (clock.monotonic() - startMs < maxStopMs) {
-      if (!(await this.#look()).some(isActive)) return;
-      await sleep(clock, lookIntervalMs / 4);
+    };
+    let isEnding = false;
+    let sinceMs = clock.monotonic();
+    /** @returns true once no worker is there. */
+    const end = async () => {
+      const seen = await this.#look().catch(asSluiceError);
+      if (seen instanceof SluiceError) {
+        // All that is on record may have workers.
+        const submissions = await submissionsTo(storage, name);
+        await endWorkers(
+          client,
+          submissions.map(({ id }) => id),
+          untilLeft,
+        );
+        return seen;
+      }
+      const ids = submissionsOf(seen.filter(isActive));
+      if (ids.length > 0 && !isEnding) {
+        await endWorkers(client, ids, untilLeft);
+        isEnding = true;
+        sinceMs = clock.monotonic();
+      }
+      return ids.length === 0;
+    };
+    for (;;) {
+      const ended = await end().catch(asSluiceError);
+      if (ended === true) return;
+      const isLate = clock.monotonic() - sinceMs >= maxStopMs;
+      if (ended !== false) {
+        await tell();
+        const again = isLate ? `; sluice cancel ${quotedWord(storage.location)} tries again` : "";
+        this.#tellOnce(`workers at ${name} may continue: ${ended.message}${again}`);
+      }
+      if (isLate) return;
+      await sleep(clock, ended === false ? lookIntervalMs / 4 : lookIntervalMs);
     }
   }
 
@@ -260,17 +291,21 @@ class ShareWorkers implements Placement {
 
 async function endWorkers(
   client: SchedulerClient,
-  active: readonly ShareState[],
+  ids: readonly string[],
   untilLeft: () => Promise<void>,
 ): Promise<void> {
-  if (active.length === 0) return;
-  const ids = [...new Set(active.map(({ submission }) => submission))];
+  if (ids.length === 0) return;
   if (client.hold) {
-    await client.hold(ids);
+    // A worker that starts nevertheless is ended with the others.
+    await client.hold(ids).catch(() => {});
     await untilLeft();
   }
   await client.cancel(ids);
 }
+
+const submissionsOf = (states: readonly ShareState[]) => [
+  ...new Set(states.map(({ submission }) => submission)),
+];
 
 /**
  * Divides all tasks into shares, so that those with open tasks are as many as workers are asked

@@ -1,3 +1,4 @@
+import { storeFlags } from "../../data/s3/store-options.ts";
 import { quotedWord } from "../../foundation/shown-path.ts";
 import type { ShareWork } from "./scheduler.ts";
 
@@ -8,16 +9,22 @@ export interface WorkerStart {
   setup?: string | undefined;
 }
 
+/** The command of a worker up to its share. */
+export const workerWords = ({ job, location }: ShareWork, command: readonly string[]) => [
+  ...[...command, "worker", location],
+  ...storeFlags(job.store),
+];
+
 /**
  * The shell lines of a worker, whose share is that of its index.
  *
  * @param index the variable that holds its index, from 0.
  */
 export function workerScript(work: ShareWork, index: string, start: WorkerStart): string {
-  const { location, shares, takers, generation } = work;
+  const { shares, takers, generation } = work;
   const { command = work.program, setup } = start;
   const isPlain = shares.every((share, at) => share === at);
-  const words = [...command, "worker", location].map(quotedWord).join(" ");
+  const words = workerWords(work, command).map(quotedWord).join(" ");
   const later = generation === 1 ? "" : ` --generation ${generation}`;
   return [
     ...(setup === undefined ? [] : [setup.trimEnd()]),

@@ -1,3 +1,4 @@
+import { storeFlags } from "../../data/s3/store-options.ts";
 import { schemeOf } from "../../data/storage/open.ts";
 import { sleep, systemClock } from "../../foundation/clock.ts";
 import { asSluiceError, errorFromRecord, SluiceError } from "../../foundation/errors.ts";
@@ -209,7 +210,8 @@ class OutsideCall {
     const file = typeof reread === "object" ? `=${reread.file}` : "";
     const rows = ["--where", where, ...(reread ? [`--reread${file}`] : [])];
     const { path } = this.#job.output;
-    return ["retry", path, "--config", "job.json", "--quiet", ...rows, ...set];
+    const store = storeFlags(this.#job.store);
+    return ["retry", path, "--config", "job.json", "--quiet", ...store, ...rows, ...set];
   }
 
   /** The variables by which the coordinator's spans join the trace of this call. */

@@ -7,6 +7,7 @@ import { quotedWord } from "../../foundation/shown-path.ts";
 import { gpuRequest } from "../../run/job/gpu-request.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { Rendered, ShareWork } from "../joining/scheduler.ts";
+import { workerWords } from "../joining/worker-script.ts";
 
 /**
  * Seconds before the time limit at which Slurm warns a worker. Slurm looks at its clock every 30 s,
@@ -46,7 +47,7 @@ export function renderBatchScript(work: ShareWork): Rendered {
     );
   const command = slurm.command ?? work.program;
   const later = generation === 1 ? "" : ` --generation ${generation}`;
-  const words = [...command, "worker", location].map(quotedWord).join(" ");
+  const words = workerWords(work, command).map(quotedWord).join(" ");
   const text = [
     "#!/bin/sh",
     ...[...lines, ...(slurm.extra ?? [])].map((line) => `#SBATCH ${line}`),

@@ -30,6 +30,14 @@ export function storeFromEnvironment(environment: Environment): StoreOptions {
   };
 }
 
+/** Options as the flags of a command without a job. */
+export function storeFlags(store: StoreOptions = {}): string[] {
+  return Object.keys(variables).flatMap((key) => {
+    const value = store[key as keyof StoreOptions];
+    return value === undefined ? [] : [`--store.${key}`, String(value)];
+  });
+}
+
 /** Options as the variables that `storeFromEnvironment` reads; only those that change something. */
 export function storeVariables(
   store: StoreOptions,

@@ -190,7 +190,10 @@ export class TaskSource {
     }
   }
 
-  /** Succeeds a claim whose owner is gone, or its first tasks: the others are open then. */
+  /**
+   * Succeeds a claim whose owner is gone, or a part of it that holds its key: the other tasks are
+   * open then, and a claim of them has another key.
+   */
   async #claimStale(): Promise<IndexRange | undefined> {
     const { claims, storage, of } = this.#options;
     const stale = await claims.staleAmong(this.#unfinished().map(({ owner }) => owner));
@@ -198,7 +201,9 @@ export class TaskSource {
     if (left().length === 0) return undefined;
     this.#committed = await committedTasks(storage, of);
     for (const { first, last, key } of left()) {
-      const range = { first, last: Math.min(last, first + this.#size({ first, last }) - 1) };
+      const size = this.#size({ first, last });
+      const range =
+        key === last ? { first: last - size + 1, last } : { first, last: first + size - 1 };
       if (await claims.claim(range, key)) return range;
     }
     return undefined;

@@ -81,7 +81,12 @@ export async function followTasks(run: BackendRun, placement: Placement): Promis
     // Another process leads now, or the workers are to go on.
     const isTheirs = error.code === "COORDINATOR_LOST" || error.code === "RUN_DETACHED";
     const isStopped = run.signal.aborted ? !isTheirs : error.code === "RUN_CANCELED";
-    if (isStopped) await placement.stop(hasLeft).catch(() => {});
+    if (isStopped) {
+      await placement.stop(hasLeft).catch((failure: unknown) => {
+        const { message } = asSluiceError(failure);
+        run.onEvent({ type: "notice", message: `workers may continue: ${message}` });
+      });
+    }
     await look().catch(() => {});
     // The stop came when nothing was left to stop: the run is to be sealed.
     return await follower.end(open, isStopped && open.length === 0 ? undefined : error);

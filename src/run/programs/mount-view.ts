@@ -1,4 +1,4 @@
-import { copyFile, link, mkdir, opendir, rm, stat } from "node:fs/promises";
+import { constants, copyFile, link, mkdir, opendir, rm, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CachedObject, type ObjectCache, stagingFolder } from "./object-cache.ts";
@@ -11,9 +11,9 @@ export interface ResultFile {
   bytes: number;
 }
 
-/** What a file was when the program began: a change of either shows that it wrote there. */
+/** What a file was when the program began: a change of any shows that it wrote there. */
 interface Before {
-  object: CachedObject;
+  bytes: number;
   inode: number;
   modifiedMs: number;
 }
@@ -24,18 +24,16 @@ interface Before {
  */
 export class MountView {
   readonly folder: string;
-  readonly #cache: ObjectCache;
   readonly #before = new Map<string, Before>();
 
-  private constructor(folder: string, cache: ObjectCache) {
+  private constructor(folder: string) {
     this.folder = folder;
-    this.#cache = cache;
   }
 
   /** @throws SluiceError `MOUNT_FAILED`, and errors of the store. */
   static async open(folder: string, cache: ObjectCache, signal: AbortSignal): Promise<MountView> {
     const objects = await cache.objects(signal);
-    const view = new MountView(folder, cache);
+    const view = new MountView(folder);
     await mkdir(folder, { recursive: true });
     for (const folders of new Set(objects.map(({ name }) => dirname(name)))) {
       await mkdir(join(folder, folders), { recursive: true });
@@ -44,12 +42,12 @@ export class MountView {
     return view;
   }
 
-  async #place(object: CachedObject): Promise<void> {
-    const path = join(this.folder, object.name);
+  async #place({ name, bytes, file }: CachedObject): Promise<void> {
+    const path = join(this.folder, name);
     // Another file system, or one without links.
-    await link(object.file, path).catch(() => copyFile(object.file, path));
+    await link(file, path).catch(() => copyFile(file, path, constants.COPYFILE_EXCL));
     const { ino, mtimeMs } = await stat(path);
-    this.#before.set(object.name, { object, inode: ino, modifiedMs: mtimeMs });
+    this.#before.set(name, { bytes, inode: ino, modifiedMs: mtimeMs });
   }
 
   /**
@@ -64,12 +62,10 @@ export class MountView {
       const { ino, size, mtimeMs } = await stat(file);
       const before = this.#before.get(name);
       const isSame = before?.inode === ino && before.modifiedMs === mtimeMs;
-      if (isSame && before.object.bytes === size) continue;
+      if (isSame && before.bytes === size) continue;
       if (name.startsWith(stagingFolder)) {
         throw new SluiceError("MOUNT_FAILED", `${stagingFolder} belongs to Sluice`, { file: name });
       }
-      // The program wrote into the copy of this machine: it is fetched anew for others.
-      if (before?.inode === ino) await this.#cache.drop(before.object);
       found.push({ name, file, bytes: size });
     }
     return found.sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -1,8 +1,10 @@
 import { chmod, mkdir, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join, relative } from "node:path";
+import { isObjectScheme, parseObjectLocation } from "../../data/s3/settings.ts";
 import { copyBytes } from "../../data/sources/local-copy.ts";
 import type { InputStores } from "../../data/sources/open.ts";
 import type { SourceFile } from "../../data/sources/source-store.ts";
+import { schemeOf } from "../../data/storage/open.ts";
 import { isTemporary } from "../../data/storage/temporary-names.ts";
 import { withFileLock } from "../../engines/models/file-lock.ts";
 import type { Clock } from "../../foundation/clock.ts";
@@ -16,6 +18,9 @@ const fetchesAtOnce = 8;
 /** Copies that nobody has used for this long are removed. */
 const maxIdleMs = 24 * 3_600_000;
 
+/** When copies seem to be written last: any other time shows that one was changed. */
+const copyTime = new Date("2000-01-01");
+
 /** What results are stored under until it is decided that they count. */
 export const stagingFolder = ".sluice/";
 
@@ -24,18 +29,28 @@ export const stagingFolder = ".sluice/";
  *
  * @returns undefined for the empty objects that stores keep for folders, and for what is being
  *   stored.
+ * @throws SluiceError `MOUNT_FAILED` for a name such as `a//b` or `../a`.
  */
 export function objectName(place: string, path: string): string | undefined {
-  const name = relative(place, path);
+  const name = isObjectScheme(schemeOf(place)) ? keyBelow(place, path) : relative(place, path);
   const isStored = !name.startsWith(stagingFolder) && !isTemporary(path);
-  return isStored && !path.endsWith("/") ? name : undefined;
+  if (!isStored || path.endsWith("/")) return undefined;
+  if (!/(^|\/)\.{0,2}(\/|$)|\0/.test(name)) return name;
+  const detail = "its name cannot be the name of a file";
+  throw new SluiceError("MOUNT_FAILED", detail, { file: path });
+}
+
+/** Keys have no form: `a/b` and `a//b` are two. */
+function keyBelow(place: string, path: string): string {
+  const { scheme, bucket, key } = parseObjectLocation(place);
+  return path.slice(`${scheme}://${bucket}/${key}`.replace(/\/*$/, "/").length);
 }
 
 export interface CachedObject {
   /** Below the mount, with `/` between folders. */
   name: string;
   bytes: number;
-  /** The copy, which nobody may change. */
+  /** The copy; one that a program changes is fetched again. */
   file: string;
 }
 
@@ -73,10 +88,8 @@ export class ObjectCache {
     const objects = found.map((file) => this.#objectOf(file));
     assertApart(objects, this.#location);
     const missing = async () => {
-      const held = new Set(await readdir(this.#folder).catch(() => []));
-      return objects.flatMap((object, at) =>
-        held.has(relative(this.#folder, object.file)) ? [] : [{ object, file: found[at]! }],
-      );
+      const areWhole = await Promise.all(objects.map(isWhole));
+      return objects.flatMap((object, at) => (areWhole[at] ? [] : [{ object, file: found[at]! }]));
     };
     if ((await missing()).length > 0) {
       const lock = `${this.#folder}.lock`;
@@ -92,11 +105,6 @@ export class ObjectCache {
     }
     await this.#noteUse();
     return objects;
-  }
-
-  /** Forgets the copy of an object that a program has written to. */
-  async drop({ file }: CachedObject): Promise<void> {
-    await rm(file, { force: true });
   }
 
   async #list(): Promise<SourceFile[]> {
@@ -115,14 +123,8 @@ export class ObjectCache {
   }
 
   #objectOf({ path, bytes, etag, modifiedMs }: SourceFile): CachedObject {
-    const name = relative(this.#location, path);
-    const isInside = name !== "" && !name.split("/").some((part) => /^(\.{1,2})?$/.test(part));
-    if (!isInside || name.includes("\0")) {
-      throw new SluiceError("MOUNT_FAILED", "its name cannot be the name of a file", {
-        file: path,
-      });
-    }
     const identity = sha256Hex(JSON.stringify([path, bytes, etag ?? null, modifiedMs]));
+    const name = objectName(this.#location, path)!;
     return { name, bytes, file: join(this.#folder, identity.slice(0, 40)) };
   }
 
@@ -136,6 +138,7 @@ export class ObjectCache {
         const detail = `${copied} bytes came, and the store names ${bytes}`;
         throw new SluiceError("MOUNT_FAILED", detail, { file: source.path });
       }
+      await utimes(draft, copyTime, copyTime);
       await chmod(draft, 0o444);
       await rename(draft, file);
     } catch (error) {
@@ -158,6 +161,12 @@ export class ObjectCache {
       if (isIdle) await rm(path, { recursive: true, force: true });
     }
   }
+}
+
+/** False also for a copy that a program has written to, as root in its namespace may. */
+async function isWhole({ file, bytes }: CachedObject): Promise<boolean> {
+  const status = await stat(file).catch(() => undefined);
+  return status?.size === bytes && status.mtimeMs === copyTime.getTime();
 }
 
 /** An object store may hold `a` and `a/b`; a folder cannot. */

@@ -202,15 +202,15 @@ class Outlet {
 
   /** Gives files their names; what an earlier process has done is left. */
   async #publish({ id, files }: StagedRecord): Promise<void> {
-    for (const { mount, name, bytes } of files) {
+    for (const { mount, name } of files) {
       const { storage } = this.#stages[mount]!;
       const staged = stagedName(id, name);
       try {
         await storage.publish(staged, name);
         await storage.remove(staged);
       } catch (error) {
-        // Published and removed before.
-        const isThere = (await storage.stat(name))?.bytes === bytes;
+        // Published and removed before; a later task may have written the same name since.
+        const isThere = (await storage.stat(name)) !== undefined;
         if (asSluiceError(error).code !== "NOT_FOUND" || !isThere) throw error;
       }
     }

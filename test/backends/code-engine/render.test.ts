@@ -60,6 +60,15 @@ describe("renderFleet", () => {
     ]);
   });
 
+  it("tells each worker the job's object store", () => {
+    const { text } = render({ store: { endpoint: "https://cos.test", region: "eu-de" } });
+    const { args } = JSON.parse(text.split("\n")[0]!);
+    expect(args.slice(0, 7)).toEqual([
+      ...["worker", "s3://bucket/out", "--store.endpoint", "https://cos.test"],
+      ...["--store.region", "eu-de", "--share"],
+    ]);
+  });
+
   it("takes the smallest machine on which a worker fits", () => {
     expect(workerProfileFor({ gpu: "l40s:1", cpu: 24, memory: "120GiB" })).toBe("gx3-24x120x1l40s");
     expect(workerProfileFor({ gpu: "l4" })).toBe("gx3-16x80x1l4");

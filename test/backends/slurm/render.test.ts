@@ -93,6 +93,15 @@ exec '/opt/my tools/sluice' worker s3://bucket/out --share "$SLURM_ARRAY_TASK_ID
 `);
   });
 
+  it("tells each worker the job's object store", () => {
+    const { text } = render({
+      store: { endpoint: "https://s3.test", conditional: "if-none-match" },
+    });
+    expect(text).toContain(
+      " worker /data/out --store.endpoint https://s3.test --store.conditional if-none-match --share ",
+    );
+  });
+
   it("asks for GPUs by number or by kind, and for those that the model needs", () => {
     const gres = (more: Partial<JobInput>) => /--gres=(.*)/.exec(render(more).text)?.[1];
     expect(gres({})).toBeUndefined();

@@ -149,6 +149,28 @@ describe("the tasks of a joining worker", () => {
     expect(again).toBe(false);
   });
 
+  it("stay those of a helper, though it has a part of a claim of the far end", async () => {
+    const { worker, run } = joined(4);
+    const [dead, helper, other] = [worker("a"), worker("b"), worker("c")];
+    const taken = run(
+      (async () => {
+        await dead.claims.claim({ first: 0, last: 3 }, 3);
+        await helper.claims.begin();
+        const tasks = [await helper.take(), await helper.take()].flat();
+        await other.claims.begin();
+        const others = [await other.take(), await other.take()].flat();
+        await helper.claims.end();
+        await other.claims.end();
+        return { tasks, others };
+      })(),
+    );
+    const { tasks, others } = await taken;
+    expect([tasks, others]).toEqual([
+      [3, 2],
+      [1, 0],
+    ]);
+  });
+
   it("are those of a worker that has ended, at once", async () => {
     const { worker, run, clock } = joined(2);
     const [gone, helper] = [worker("a"), worker("b")];

@@ -1,7 +1,12 @@
 import type { Command } from "commander";
+import {
+  type StoreOptions,
+  storeFromEnvironment,
+  storeVariables,
+} from "../../../data/s3/store-options.ts";
 import { looksSecret } from "../../../engines/secrets.ts";
 import { SluiceError } from "../../../foundation/errors.ts";
-import type { JsonObject } from "../../../foundation/json.ts";
+import { isJsonObject, type JsonObject } from "../../../foundation/json.ts";
 import { textLogger } from "../../../foundation/logger.ts";
 import type { RunDependencies } from "../../../run/dependencies.ts";
 import type { FleetSpec } from "../../../run/fleet/fleet-schema.ts";
@@ -98,9 +103,10 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
     specOf(flags, io),
   ]);
   const logger = textLogger((line) => void io.stderr.write(line));
-  const driving = { ...io, environment: { ...io.environment, ...secretsIn(asked.spec) } };
-  const { store } = asked.job as { store?: Parameters<typeof runDependencies>[2] };
-  const dependencies: RunDependencies = runDependencies(io, logger, store);
+  const store = (asked.job.store ?? {}) as StoreOptions;
+  const own = { ...secretsIn(asked.spec), ...storeVariables(store, io.environment) };
+  const driving = { ...io, environment: { ...io.environment, ...own } };
+  const dependencies: RunDependencies = runDependencies(driving, logger);
   const { timeout } = asked.spec;
   const created = await createFleet(
     {
@@ -109,7 +115,7 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
       workingDirectory: io.workingDirectory,
       userDirectory: io.process.userDirectory,
       ...(timeout !== undefined && { timeoutMs: 1000 * timeoutSeconds(timeout) }),
-      plan: planner(io, dependencies, logger, !flags.wait),
+      plan: planner(driving, dependencies, logger, !flags.wait),
     },
     dependencies,
   );
@@ -118,7 +124,7 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
     logger.log("warn", "the fleet has no tasks; sluice fleet add gives it some");
   }
   if (flags.json) await writeJson(io, record);
-  else await tellNext(created, flags, io);
+  else await tellNext(created, flags, driving);
   if (!flags.wait) return startDriver(created, batches[0]!, flags, driving);
   const { resumeFleet } = await import("./resume.ts");
   const { fleets } = flags;
@@ -175,7 +181,16 @@ export async function specOf(
   if (flags.env) given.env = { ...(given.env as JsonObject), ...variables(flags.env) };
   const stores = { ...(file.stores as JsonObject), ...namedPlaces(flags.dataStore ?? []) };
   const job = { ...file.job, ...(flags.backend !== undefined && { backend: flags.backend }) };
-  return { ...checkFleet(given, stores, file), job: { ...job, ...codeEngineOf(flags, job) } };
+  const more = { ...storeOf(file.job, io), ...codeEngineOf(flags, job) };
+  return { ...checkFleet(given, stores, file), job: { ...job, ...more } };
+}
+
+/** The object store of the job file, below that of flags and variables. */
+function storeOf({ store = {} }: JsonObject, { environment }: CliIo): JsonObject {
+  const given = Object.entries(storeFromEnvironment(environment));
+  const asked = given.filter(([, value]) => value !== undefined);
+  if (!isJsonObject(store) || asked.length === 0) return {};
+  return { store: { ...store, ...Object.fromEntries(asked) } };
 }
 
 /** Flags of the tutorial that only Code Engine itself has a use for, by their keys. */

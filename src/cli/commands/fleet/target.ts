@@ -1,8 +1,10 @@
 import type { Command } from "commander";
 import { runDependencies } from "../../../api/run-dependencies.ts";
+import { storeFlags, storeFromEnvironment } from "../../../data/s3/store-options.ts";
 import { absoluteLocation } from "../../../data/storage/open.ts";
 import { SluiceError } from "../../../foundation/errors.ts";
 import { type Logger, textLogger } from "../../../foundation/logger.ts";
+import { quotedWord } from "../../../foundation/shown-path.ts";
 import type { RunDependencies } from "../../../run/dependencies.ts";
 import type { Fleet } from "../../../run/fleet/fleet.ts";
 import type { CliIo } from "../../io.ts";
@@ -54,7 +56,10 @@ export function nextFlags(
   io: CliIo,
 ): string {
   const place = flags.fleets === undefined ? "" : ` --fleets ${argumentOf(rootOf(flags, io), io)}`;
-  return `${option} ${record.id}${place}`;
+  const store = storeFlags(storeFromEnvironment(io.environment)).map(
+    (word) => ` ${quotedWord(word)}`,
+  );
+  return `${option} ${record.id}${place}${store.join("")}`;
 }
 
 export interface FleetTarget {
