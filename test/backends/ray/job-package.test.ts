@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { packJob, zipped } from "../../../src/backends/ray/job-package.ts";
@@ -48,6 +48,13 @@ describe("the package of a job", () => {
       writeFileSync(join(folder, "code", name), name);
     }
     writeFileSync(join(folder, "code/rows.jsonl"), "{}\n");
+    mkdirSync(join(folder, "shared"));
+    writeFileSync(join(folder, "shared/b.mjs"), "b");
+    symlinkSync("../shared", join(folder, "code/linked"));
+    symlinkSync("rows.jsonl", join(folder, "code/same.jsonl"));
+    symlinkSync("../shared/b.mjs", join(folder, "code/b.mjs"));
+    symlinkSync("../../code", join(folder, "code/lib/loop"));
+    symlinkSync("nowhere", join(folder, "code/broken"));
     writeFileSync(join(folder, "package.json"), "{}");
     const written = {
       input: "code/rows.jsonl",
@@ -68,11 +75,33 @@ describe("the package of a job", () => {
     expect(listed(target)).toEqual(
       [
         ...[join(code, "lib/a.mjs"), join(code, "predict.mjs"), "files/package.json"],
+        ...[join(code, "b.mjs"), join(code, "linked/b.mjs")],
         ...[join("files", folder, "package.json"), "job.json"],
       ].sort(),
     );
     expect(readFileSync(join(target, "job.json"), "utf8")).not.toContain("sk-123");
     expect((await load(join(target, "job.json"))).job).toEqual(job);
     expect(job.model).toMatchObject({ options: { text: "$" + "{HOME}" } });
+  });
+
+  it("names the file with which it is too large, and reads it not", async () => {
+    const folder = scratchFolder();
+    mkdirSync(join(folder, "code"));
+    writeFileSync(join(folder, "code/predict.mjs"), "");
+    writeFileSync(join(folder, "rows.jsonl"), "{}\n");
+    writeFileSync(join(folder, "large"), "");
+    truncateSync(join(folder, "large"), 2 ** 40);
+    symlinkSync("..", join(folder, "code/data"));
+    const written = {
+      ...{ input: "rows.jsonl", output: "out", backend: "ray" },
+      model: { engine: "predictor", module: "code/predict.mjs" },
+      ray: { address: "http://head:8265", software: "installed" },
+    };
+    writeFileSync(join(folder, "job.json"), JSON.stringify(written));
+    const place = { environment: {}, workingDirectory: folder };
+    const { job } = await loadJob({ file: "job.json", ...place });
+    await expect(packJob(job)).rejects.toThrow(
+      `${join(folder, "code/data/large")}: 1048577 MiB would be sent`,
+    );
   });
 });
