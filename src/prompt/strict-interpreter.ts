@@ -1,6 +1,7 @@
 import { SluiceError } from "../foundation/errors.ts";
 import type { WrittenJson, WrittenRow } from "../foundation/exact-json.ts";
 import { limits } from "../foundation/limits.ts";
+import { fieldIn, testOf } from "./element-tests.ts";
 import { missing, wrongType } from "./field-errors.ts";
 import { elementFilters, filterNames, ownFilters } from "./filters.ts";
 import {
@@ -71,6 +72,8 @@ export class StrictInterpreter extends JinjaInterpreter {
   /** Names of the current row and of `extra`, for messages. */
   #rowNames: () => Iterable<string> = () => [];
   #work = new TemplateWork();
+  #lastText = "";
+  #isLastPlain = true;
 
   constructor(scope: Scope, place: TemplateSource) {
     super(globals);
@@ -271,7 +274,7 @@ export class StrictInterpreter extends JinjaInterpreter {
     } else if (node.computed) {
       const key = this.evaluate(property, environment);
       if (typeof object.value === "string" && key.type === "IntegerValue") {
-        const letter = letterAt(object.value, Number(exactNumber(key)));
+        const letter = this.#letter(object.value, Number(exactNumber(key)));
         return letter === undefined ? this.#absent(node, path) : toRuntime(letter);
       }
       property = evaluated(key);
@@ -296,6 +299,22 @@ export class StrictInterpreter extends JinjaInterpreter {
     return this.#noField(node, object, property, path);
   }
 
+  #letter(text: string, at: number): string | undefined {
+    if (this.#isPlain(text)) return text.at(at);
+    this.#work.passed(reachOf(text, at));
+    return letterAt(text, at);
+  }
+
+  /** True if each unit of a text is a letter. Loops ask of the same text again and again. */
+  #isPlain(text: string): boolean {
+    if (text !== this.#lastText) {
+      this.#work.passed(text.length);
+      this.#lastText = text;
+      this.#isLastPlain = !/[\ud800-\udbff]/.test(text);
+    }
+    return this.#isLastPlain;
+  }
+
   /** Slices a text without a list of its letters; undefined if the library should slice. */
   #slice(
     { value: text }: RuntimeValue,
@@ -307,6 +326,8 @@ export class StrictInterpreter extends JinjaInterpreter {
       (bound) => this.evaluate(bound, environment).value as number | undefined,
     );
     if (step === undefined && Number.isInteger(first) && Number.isInteger(end)) {
+      if (this.#isPlain(text)) return toRuntime(text.slice(first, end));
+      this.#work.passed(reachOf(text, first) + reachOf(text, end));
       return toRuntime(textSlice(text, first, end));
     }
     assertElements(text.length);
@@ -459,6 +480,11 @@ export class StrictInterpreter extends JinjaInterpreter {
   }
 }
 
+/** Units that are read to find a letter by its number. */
+function reachOf(text: string, at: number): number {
+  return Math.min(Math.abs(at), text.length);
+}
+
 /** `"a" + [1]` has no meaning in Jinja, and the library's is of no use. */
 function assertAddable(
   left: RuntimeValue,
@@ -471,45 +497,6 @@ function assertAddable(
   if (!isOfText || !types.some((type) => type === "ObjectValue" || type === "ArrayValue")) return;
   const words = types.map((type) => kindNames[type] ?? type).join(" and ");
   throw wrongType(place, `+ does not add ${words}; ~ joins them as they are printed`, path);
-}
-
-/** The value of a field such as `order.paid`; no value if an element lacks it. */
-function fieldIn(element: RuntimeValue, field: string): RuntimeValue {
-  let value: RuntimeValue = element;
-  for (const step of field.split(".")) {
-    const fields: unknown = value.value;
-    const inner: unknown =
-      fields instanceof Map
-        ? fields.get(step)
-        : Array.isArray(fields) && /^\d+$/.test(step)
-          ? fields[Number(step)]
-          : undefined;
-    if (inner === undefined) return undefinedValue;
-    value = inner as RuntimeValue;
-  }
-  return value;
-}
-
-/** Tests with a value, which are comparisons. */
-const comparingTests: Readonly<Record<string, string>> = {
-  ...{ equalto: "==", eq: "==", "==": "==", ne: "!=", "!=": "!=", in: "in" },
-  ...{ lt: "<", lessthan: "<", "<": "<", le: "<=", "<=": "<=" },
-  ...{ gt: ">", greaterthan: ">", ">": ">", ge: ">=", ">=": ">=" },
-};
-
-/** The test of an element, such as of `select("equalto", 2)`. */
-function testOf(operand: JinjaNode, name: string, given: readonly JinjaNode[]): JinjaNode {
-  const operator = Object.hasOwn(comparingTests, name) ? comparingTests[name] : undefined;
-  const [value, ...others] = given;
-  if (operator !== undefined && value && others.length === 0) {
-    const sides = { left: operand, right: value };
-    return { type: "BinaryExpression", operator: { value: operator }, ...sides };
-  }
-  if (given.length > 0 || operator !== undefined) {
-    const wanted = operator === undefined ? "no value" : "one value";
-    throw new Error(`the test ${name} takes ${wanted}`);
-  }
-  return { type: "TestExpression", operand, test: { type: "Identifier", value: name } };
 }
 
 /** The filter `tojson`, whose first argument is `indent`, as the library knows it only by name. */

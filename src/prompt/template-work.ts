@@ -22,6 +22,11 @@ export class TemplateWork {
     this.#take(steps * stepCost);
   }
 
+  /** Charges for passing over characters. */
+  passed(chars: number): void {
+    this.#take(chars);
+  }
+
   /** Charges for reading a value with everything inside. */
   read(value: RuntimeValue): void {
     const { chars, elements } = extentOf(value);

@@ -248,7 +248,9 @@ function sorted(input: WrittenJson, given: FilterArguments): WrittenJson {
     argumentOf(given, 1, "case_sensitive") === true,
   ];
   const attribute = argumentOf(given, 2, "attribute");
-  const keyed = elementsOf("sort", input).map((element) => {
+  const elements = elementsOf("sort", input);
+  if (elements.length < 2) return elements;
+  const keyed = elements.map((element) => {
     const value = attributeOf("sort", element, attribute);
     const key = typeof value === "boolean" ? Number(value) : value;
     if (typeof key !== "string" && !isNumber(key)) {

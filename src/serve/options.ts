@@ -128,7 +128,7 @@ const archives = z.strictObject({
     .default([])
     .transform((given) =>
       Array.isArray(given)
-        ? given.map(archiveOfEntry)
+        ? [...new Set(given)].map(archiveOfEntry)
         : Object.entries(given).map(([name, file]) => ({ name, file })),
     )
     .pipe(z.array(loadedArchive)),

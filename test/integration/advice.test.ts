@@ -20,6 +20,7 @@ const met = new Set<string>();
 /** Texts that other tests meet, or that advise nothing to be done here, each with the reason. */
 const elsewhere: Record<string, string> = {
   "… of … tasks failed; sluice retry … runs them again": "test/integration/fleet-states.test.ts",
+  "; sluice cancel … tries again": "test/integration/clouds.test.ts cancels such workers",
   "batches at the provider are still carried out: the same command takes their answers, sluice cancel cancels them":
     "test/integration/provider-batches.test.ts does both",
   "look at the batch at the provider; sluice retry sends the request in another one":

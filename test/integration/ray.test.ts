@@ -75,7 +75,7 @@ function folderOf(rows: number) {
 
 /** Answers where it is once a file lets it, so no run is over before the test has looked at it. */
 const gated = `
-  import { existsSync } from "node:fs";
+  import { appendFileSync, existsSync } from "node:fs";
   const { SLUICE_RAY_NODE: node, CUDA_VISIBLE_DEVICES: gpu } = process.env;
   export async function predict(batch) {
     appendFileSync("asked", node + " " + gpu + " " + process.pid + "\\n");

@@ -59,6 +59,7 @@ const byJinja: Record<string, string> = {
     '["A", "B", "b"] ["b", "B", "A"]',
   '{{ items | sort(attribute="cost", reverse=true) | map(attribute="cost") | list }}': "[3, 2.5]",
   '{{ nope | default(default_value="none") }} {{ [true, false] | sort }}': "none [false, true]",
+  "{{ [order] | sort }}": '[{"kind": "soup"}]',
 };
 
 describe("what Jinja makes of it", () => {
@@ -72,6 +73,14 @@ describe("what Jinja makes of it", () => {
   it.each(Object.entries(byJinja))("%s is %s", (source, result) => {
     // Jinja prints `None` for none, and Sluice prints nothing.
     expect(made(source)).toBe(result);
+  });
+
+  it("finds letters of a long text at once, and ends where each search takes long", () => {
+    const source = "{% for i in range(9000) %}{{ t[i] }}{% endfor %}{{ t[8000:8002] }}";
+    const template = compileTemplate(source, { name: "prompt" });
+    const plain = "ab".repeat(50_000);
+    expect(template.render({ t: plain })).toBe(`${plain.slice(0, 9000)}ab`);
+    expect(() => template.render({ t: "😀".repeat(50_000) })).toThrow("too many steps");
   });
 
   it("has objects and lists behind ~ as they are printed", () => {

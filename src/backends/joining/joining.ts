@@ -93,6 +93,8 @@ class ShareWorkers implements Placement {
   #nextLookMs = Number.NEGATIVE_INFINITY;
   /** Since when no worker runs, and none can start. */
   #blockedSinceMs: number | undefined;
+  /** Something may have been submitted. */
+  #hasTried = false;
   #hasSubmitted = false;
 
   constructor(scheduler: Scheduler, run: BackendRun, program: readonly string[]) {
@@ -130,6 +132,7 @@ class ShareWorkers implements Placement {
     const program = this.#program;
     const work = { job, location, generation, takers, shares, program };
     const rendered = await this.#scheduler.render(work);
+    this.#hasTried = true;
     const id = await this.#scheduler.client.submit(rendered);
     this.#hasSubmitted = true;
     await recordSubmission(context.storage, {
@@ -166,7 +169,11 @@ class ShareWorkers implements Placement {
     if (blocked || states.some(isActive) || hasWorkers) return blocked;
     if (!this.#hasSubmitted) {
       // The workers of an earlier call have left something.
-      await this.#submit();
+      await this.#submit().catch((error: unknown) => {
+        const { message } = asSluiceError(error);
+        this.#tellOnce(`${this.#scheduler.name} takes no workers, and is asked again: ${message}`);
+        throw error;
+      });
       return undefined;
     }
     return this.#causeOf(states, stops);
@@ -225,6 +232,7 @@ class ShareWorkers implements Placement {
       if (seen instanceof SluiceError) {
         // All that is on record may have workers.
         const submissions = await submissionsTo(storage, name);
+        if (submissions.length === 0 && !this.#hasTried) return true;
         await endWorkers(
           client,
           submissions.map(({ id }) => id),

@@ -259,13 +259,15 @@ class OutsideCall {
 
   /** The plan of the run, or of the retry; undefined if the job ends without. */
   async #untilPlanned(id: string, before: Before): Promise<Plan | undefined> {
-    const { retry, signal } = this.#call;
+    const { retry, overwrite, signal } = this.#call;
     for (let isLast = false; ; ) {
       const plan = await readPlan(this.#storage());
       const sealed = await this.#sealed();
       // A job that replaces or extends a sealed run leads before it has read the input.
-      const isThere = !retry && (sealed === undefined || sealed !== before.sealed);
-      const found = (await openRetry(this.#storage(), plan)) ?? (isThere ? plan : undefined);
+      const isNew = sealed === undefined || sealed !== before.sealed;
+      // That of a run which is being replaced is not this job's.
+      const begun = isNew || !overwrite ? await openRetry(this.#storage(), plan) : undefined;
+      const found = begun ?? (isNew && !retry ? plan : undefined);
       if (found || isLast) return found;
       // It may have planned, answered and sealed since.
       isLast = !isActive(stateOf(await this.#client.job(id)));
@@ -320,7 +322,7 @@ class OutsideCall {
   /**
    * The coordinator's own summary and exit code.
    *
-   * @param hasLed false if the job found nothing to do.
+   * @param hasLed false if the job never led: the run was sealed already.
    * @param followed what the run directory says: it counts if the coordinator could not end.
    *   Undefined if the coordinator did not plan.
    * @returns undefined for a retry that found no row.

@@ -16,6 +16,11 @@ export function plainValue(value: unknown, file?: string): Json {
   return new PlainCopy(file).of(value, []) ?? null;
 }
 
+/** Keywords of JSON Schema. */
+const bounds: ReadonlySet<string> = new Set([
+  ...["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"],
+]);
+
 class PlainCopy {
   readonly #file: string | undefined;
   #values = 0;
@@ -68,7 +73,8 @@ class PlainCopy {
   }
 
   #wholeNumber(value: bigint, path: readonly string[]): number {
-    if (Number.isSafeInteger(Number(value))) return Number(value);
+    // A bound such as 2^63 - 1 excludes nothing that a number holds.
+    if (Number.isSafeInteger(Number(value)) || bounds.has(path.at(-1)!)) return Number(value);
     throw this.#invalid(`${value} is beyond 2^53`, path);
   }
 

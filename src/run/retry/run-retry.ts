@@ -110,6 +110,8 @@ export async function runGeneration(
     if (!found) return undefined;
     const context = runContext(location, found.plan, dependencies, id, storage);
     const opened = { context, location, job: found.plan.job };
+    // A call that goes on with the retry finds its job here, wherever this one ends.
+    await coordinator.present(opened.job, opened.job.model);
     const present = await withSharedLimits(opened.job, found.plan.rows, backend, options.signal);
     await coordinator.present(present.job, opened.job.model);
     const seal = (engine: Manifest["engine"]) =>

@@ -31,7 +31,7 @@ import {
 } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
-import { findDuplicateIds, presentIds } from "../seal/duplicate-ids.ts";
+import { findDuplicateIds, type OfIds, presentIds } from "../seal/duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { planFile, removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
@@ -418,10 +418,13 @@ async function duplicateIds(
   storage: Storage,
   tasks: readonly ManifestTask[],
 ): Promise<Manifest["duplicateIds"]> {
-  const commits: Commit[][] = [];
+  const commits: OfIds[][] = [];
   for (const { commit, retried = [] } of tasks) {
     const files = [commit, ...retried.map((retry) => retry.commit)];
-    const read = files.map(async ({ path }) => (await readJson<Commit>(storage, path))!);
+    const read = files.map(async ({ path }) => {
+      const { ids, task, generation } = (await readJson<Commit>(storage, path))!;
+      return { ids, task, generation };
+    });
     commits.push(await Promise.all(read));
   }
   const files = await presentIds(storage, commits);

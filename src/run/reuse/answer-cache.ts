@@ -36,6 +36,11 @@ export class AnswerCache {
       const text = Buffer.from(await this.#storage.read(pathOf(key))).toString();
       const response = responseIn(text);
       if (response !== undefined) return response;
+      if (jsonObjectIn(text)?.rows !== undefined) {
+        // Of an earlier version, whose rows had lost what JSON does not have.
+        await this.drop(key);
+        return undefined;
+      }
       const file = `${this.#storage.location}/${pathOf(key)}`;
       this.#logger.log(
         "warn",
@@ -87,10 +92,7 @@ export class AnswerCache {
   }
 }
 
-/**
- * Nothing that a run counts or prints may be missing. Earlier versions wrote `rows`, which had lost
- * what JSON does not have.
- */
+/** Nothing that a run counts or prints may be missing. */
 function responseIn(text: string): InferenceResponse | undefined {
   const { answers, usage, rows, wireRows } = jsonObjectIn(text) ?? {};
   if (!Array.isArray(answers) || !isJsonObject(usage) || rows !== undefined) return undefined;

@@ -8,6 +8,8 @@ import type { Manifest } from "./manifest.ts";
 const maxPairsInMemory = 2_000_000;
 const maxExamples = 10;
 
+export type OfIds = Pick<Commit, "ids" | "task" | "generation">;
+
 /** A file of ids, without those of rows that a later retry read again. */
 interface IdFile extends FileRecord {
   replaced?: ReadonlySet<number>;
@@ -20,7 +22,7 @@ interface IdFile extends FileRecord {
  */
 export async function presentIds(
   storage: Storage,
-  commits: readonly (readonly Commit[])[],
+  commits: readonly (readonly OfIds[])[],
 ): Promise<IdFile[]> {
   const files: IdFile[] = [];
   const tables = new Map<number, TaskTable>();

@@ -406,6 +406,13 @@ class Verifier {
     const present = await Promise.all(files.map(({ path }) => this.#storage.stat(path)));
     if (first.size !== tasks.length || present.some((file) => !file)) return;
     const found = files.length === 0 ? null : await findDuplicateIds(this.#storage, files);
+    // Earlier versions also counted the former ids of rows that a retry read again.
+    const former = files.map(({ replaced: _, ...file }) => file);
+    const stated = canonicalJson(duplicateIds ?? null);
+    if (again.length > 0 && stated !== canonicalJson(found)) {
+      const counted = await findDuplicateIds(this.#storage, former);
+      if (stated === canonicalJson(counted)) return;
+    }
     this.#compare("duplicateIds", duplicateIds, found, "the ids");
   }
 

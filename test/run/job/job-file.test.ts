@@ -18,6 +18,9 @@ describe("whole numbers of a job", () => {
     });
     const sets = [`model.extraBody={user_id: ${long}}`];
     expect((await fail(text.replace("LONG", "1"), { sets })).message).toContain("beyond 2^53");
+    // A bound of 64 bits excludes nothing that a number holds.
+    const schema = "schema: { type: integer, maximum: 9223372036854775807 }";
+    expect((await load(small(schema))).job.schema).toMatchObject({ maximum: 2 ** 63 });
     const { job } = await load(text.replace("LONG", "9007199254740991"));
     expect(job.model).toMatchObject({ extraBody: { user_id: 9007199254740991 } });
   });
