@@ -149,7 +149,7 @@ describe("equal rows", () => {
       `import { dataset, generate } from "sluice";
       const rows = dataset.jsonl(${JSON.stringify(join(folder, "in.jsonl"))});
       const asked = rows.pipe(generate(${JSON.stringify(options)}));
-      await asked.writeJsonl(${JSON.stringify(join(folder, "out.jsonl"))}, { job: { workers: 1 } });`,
+      await asked.writeJsonl(${JSON.stringify(join(folder, "out.jsonl"))}, { job: { workers: { max: 1 } } });`,
     );
     const { code, stderr } = await runCommandLine(join(folder, "program.mjs"));
     expect(code, stderr).toBe(0);
