@@ -21,7 +21,7 @@ import type { Pipe } from "./generate.ts";
 import { printRows } from "./print-rows.ts";
 import type { Pipeline, Source, Step } from "./step.ts";
 import type { ModuleReference } from "./step-code.ts";
-import { batchStage, stepCodeOf } from "./step-code.ts";
+import { batchStage, optionsPage, stepCodeOf } from "./step-code.ts";
 import type {
   Awaitable,
   BatchClass,
@@ -412,8 +412,6 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
 
 /** Options of `iterBatches`. */
 export interface IterBatchesOptions extends BatchesForm, ReadDatasetOptions {}
-
-const optionsPage = "docs/dataset.md";
 
 type SeedOptions = { seed?: number };
 type OutputFormat = "jsonl" | "csv" | "json" | "parquet";

@@ -17,6 +17,7 @@ import type { RunEvent, RunSummary } from "../run/status/events.ts";
 import { printNotice } from "./print-rows.ts";
 import { jobOfSegment, type Segment, segmentOf, withStep } from "./segment.ts";
 import type { Pipeline, Source, Step } from "./step.ts";
+import { optionsPage } from "./step-code.ts";
 import { type InterimJob, Workshop } from "./workshop.ts";
 
 /** What the stages of a run may use of each worker's machine; default: all of it. */
@@ -73,7 +74,6 @@ const readNames: OptionNames<ReadDatasetOptions> = {
 };
 const jobNames = { output: true, job: true, resources: true } as const;
 const runDatasetNames: OptionNames<RunDatasetOptions> = { ...runNames, ...jobNames, fresh: true };
-const optionsPage = "docs/dataset.md";
 
 export async function runDataset(
   pipeline: Pipeline,

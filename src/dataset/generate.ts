@@ -5,6 +5,7 @@ import { isZodSchema } from "../prompt/structure/zod-schema.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import { edgeSchemaOf } from "./edge-schema.ts";
 import type { Step } from "./step.ts";
+import { optionsPage } from "./step-code.ts";
 
 /** A model: its name in the catalog, its path or address, or an object as in the job file. */
 export type StageModel = string | Exclude<JobInput["model"], { engine: "pipeline" }>;
@@ -146,7 +147,7 @@ export function generate<
 export function generate<Field extends string>(
   options: GenerateOptions<Field, z.ZodType>,
 ): Pipe<Field, unknown, string> {
-  assertOptions("generate", options, optionNames, "docs/dataset.md");
+  assertOptions("generate", options, optionNames, optionsPage);
   const { model, prompt, prompts, output, generation, field = "answer", name } = options;
   const stage = {
     kind: "generate",

@@ -10,6 +10,7 @@ import { isZodSchema } from "../prompt/structure/zod-schema.ts";
 import { Dataset } from "./dataset.ts";
 import { edgeSchemaOf } from "./edge-schema.ts";
 import type { Source } from "./step.ts";
+import { optionsPage } from "./step-code.ts";
 import type { RowFrom } from "./types.ts";
 
 /**
@@ -154,7 +155,7 @@ function tableSource(format: string): TableSource {
     if (given === undefined || isZodSchema(given)) {
       return new Dataset<never>(sourceOf(path, format, given));
     }
-    assertOptions(format, given, { columns: true, schema: true }, "docs/dataset.md");
+    assertOptions(format, given, { columns: true, schema: true }, optionsPage);
     const { schema, columns } = given;
     return new Dataset<never>(sourceOf(path, format, schema, columns));
   };

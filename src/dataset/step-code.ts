@@ -90,6 +90,9 @@ function pathOf(address: string): string {
   });
 }
 
+/** Where the options of datasets are explained. */
+export const optionsPage = "docs/dataset.md";
+
 const optionNames: OptionNames<BatchOptions> = {
   batchSize: true,
   rows: true,
@@ -110,7 +113,7 @@ const optionNames: OptionNames<BatchOptions> = {
  * @throws SluiceError `OPTION_UNKNOWN`, which names the nearest option.
  */
 export function batchStage(options: BatchOptions): JsonObject {
-  assertOptions("mapBatches", options, optionNames, "docs/dataset.md");
+  assertOptions("mapBatches", options, optionNames, optionsPage);
   const { memory, closure: _, ...others } = options;
   const memoryBytes = typeof memory === "string" ? parseMemory(memory) : memory;
   const stage = {

@@ -87,7 +87,7 @@ export const wireTable: Readonly<Partial<Record<ErrorCode, WireRow>>> = {
   MODEL_LOADING: { openai: unavailable },
   ENGINE_DIED: { openai: unavailable, torchserve: workerDied },
   ENGINE_STALLED: { openai: unavailable, torchserve: workerDied },
-  ENGINE_START_FAILED: { torchserve: workerDied },
+  ENGINE_START_FAILED: { openai: unavailable, torchserve: workerDied },
   ROW_STALLS_WORKER: { torchserve: workerDied },
   ENDPOINT_DOWN: { ...behind("takes no requests now"), openai: unavailable },
   TIMEOUT: { ...behind("took too long"), openai: tookTooLong },

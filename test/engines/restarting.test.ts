@@ -26,6 +26,15 @@ function counted(fails: (start: number) => Error | undefined = () => undefined) 
   return { lives, clock, lines, starts: () => starts };
 }
 
+/** Lets it die as often as it may. */
+async function diesOften(lives: Restarting<number>): Promise<void> {
+  await lives.open();
+  for (let death = 0; death < limits.maxEngineDeaths; death++) {
+    lives.noteDeath();
+    await lives.live();
+  }
+}
+
 describe("Restarting", () => {
   it("shares one start among all callers, and starts again after a death", async () => {
     const { lives, clock } = counted();
@@ -82,11 +91,7 @@ describe("Restarting", () => {
     const { lives, clock } = counted();
     await clock.run(
       (async () => {
-        await lives.open();
-        for (let death = 0; death < limits.maxEngineDeaths; death++) {
-          lives.noteDeath();
-          await lives.live();
-        }
+        await diesOften(lives);
         lives.noteAnswer();
         for (let death = 0; death <= limits.maxEngineDeaths; death++) {
           if (death > 0) await lives.live();
@@ -102,11 +107,7 @@ describe("Restarting", () => {
     const givenUp = { code: "ENGINE_START_FAILED" };
     await clock.run(
       (async () => {
-        await lives.open();
-        for (let death = 0; death < limits.maxEngineDeaths; death++) {
-          lives.noteDeath();
-          await lives.live();
-        }
+        await diesOften(lives);
         for (let tries = 0; tries < 3; tries++) {
           const before = starts();
           lives.noteDeath();

@@ -117,10 +117,11 @@ export class BatchLines {
    * given; what the error lacks is filled in.
    */
   failed(letterJson: string): string {
-    const given = JSON.parse(letterJson) as FailedRow;
-    // A number has all its digits there.
-    const { id } = parseExactly(letterJson) as Pick<BatchRow, "id">;
-    const letter = { ...given, id };
+    const letter = JSON.parse(letterJson) as FailedRow;
+    // The text has all digits of a number.
+    if (typeof letter.id === "number") {
+      letter.id = (parseExactly(letterJson) as Pick<BatchRow, "id">).id;
+    }
     const hash = this.#hashOf(letter);
     // The place helps beside the input, where the dead letter has it.
     const message = letter.message.replace(` (${letter.file}:${letter.line})`, "");
