@@ -25,8 +25,8 @@ export function pathOfName(name: string, workingDirectory: string): string | und
 }
 
 /**
- * The same for engines whose models are files and folders: `models/chat` is a path too, as there
- * are no names with a slash beside addresses.
+ * The options of a model that is a file or folder, with its name made absolute if it is a path:
+ * `models/chat` is one too, because such engines know no other names with a slash.
  */
 export function withAbsoluteFile<Options extends { name: string }>(
   options: Options,
