@@ -83,8 +83,8 @@ export async function deviceUse(
   const found = await runCommand("nvidia-smi", asked, {
     ...options,
     ...(spawn && { spawn }),
-  }).catch(() => undefined);
-  if (found === undefined) return undefined;
+  }).catch((error: NodeJS.ErrnoException) => error);
+  if (found instanceof Error) return found.code === "ENOENT" ? undefined : [];
   if (found.code !== 0) return [];
   return found.stdout.split("\n").flatMap((line) => {
     const [id = "", ...figures] = line.split(",").map((field) => field.trim());

@@ -19,8 +19,8 @@ export class Models {
     return [...this.#byName.values()];
   }
 
-  has(name: string): boolean {
-    return this.#byName.has(name);
+  get(name: string): ServedModel | undefined {
+    return this.#byName.get(name);
   }
 
   /** @throws SluiceError `MODEL_NOT_SERVED`, with the nearest name, or `MODEL_LOADING`. */

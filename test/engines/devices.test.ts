@@ -66,6 +66,15 @@ describe("deviceUse", () => {
     expect(await deviceUse({ PATH: standInDriver(threeGpus, 9) })).toEqual([]);
     expect(await deviceUse({ PATH: "/nowhere" })).toBeUndefined();
   });
+
+  it("has no figures where the driver's program cannot be started just now", async () => {
+    const busy = ((_command: string, _args: readonly string[], options: SpawnOptions) => {
+      const child = spawn("true", [], options);
+      queueMicrotask(() => child.emit("error", Object.assign(new Error(), { code: "EAGAIN" })));
+      return child;
+    }) as Spawn;
+    expect(await deviceUse(process.env, busy)).toEqual([]);
+  });
 });
 
 describe("driverFacts", () => {

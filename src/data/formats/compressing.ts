@@ -1,4 +1,5 @@
 import type { Transform } from "node:stream";
+import { finished } from "node:stream/promises";
 import { constants, createBrotliCompress, createGzip, createZstdCompress } from "node:zlib";
 import type { RowEncoder } from "./encoder.ts";
 
@@ -24,12 +25,13 @@ export function compressing(encoder: RowEncoder, compression: Compression): RowE
     ready = [];
     return taken;
   };
-  const failed = new Promise<never>((_, reject) => stream.once("error", reject));
-  failed.catch(() => {});
+  // The callback of a write has the error as well.
+  stream.on("error", () => {});
   const write = async (pieces: readonly Uint8Array[]) => {
     for (const piece of pieces) {
-      const written = new Promise<void>((resolve) => stream.write(piece, () => resolve()));
-      await Promise.race([written, failed]);
+      await new Promise<void>((resolve, reject) => {
+        stream.write(piece, (error) => (error ? reject(error) : resolve()));
+      });
     }
   };
   return {
@@ -39,9 +41,8 @@ export function compressing(encoder: RowEncoder, compression: Compression): RowE
     },
     end: async () => {
       await write(await encoder.end());
-      const ended = new Promise<void>((resolve) => stream.once("end", resolve));
       stream.end();
-      await Promise.race([ended, failed]);
+      await finished(stream);
       return take();
     },
   };

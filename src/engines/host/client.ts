@@ -162,7 +162,8 @@ class HostedEngineClient implements HostedClient {
     signal: AbortSignal,
     timeoutMs: number,
   ): Promise<readonly BatchReply[]> {
-    const host = await this.#liveHost();
+    const host = await this.#liveHost(signal);
+    signal.throwIfAborted();
     const id = this.#nextId++;
     const cancelTimeout = this.#options.context.clock.schedule(timeoutMs, () => {
       this.#endedBecause = `no answer to a batch within ${timeoutMs / 1000} s (model.timeoutMs)`;
@@ -255,6 +256,7 @@ class HostedEngineClient implements HostedClient {
       this.#lives.closing.addEventListener("abort", stop, { once: true });
       void host.ended.then(({ how, lines }) => {
         cancelTimeout();
+        this.#lives.closing.removeEventListener("abort", stop);
         reject(isLate ? lateStart(timeoutMs, loadTimeoutMs, lines) : new EndedEarly(how, lines));
       });
       host.channel.onMessage((message) => {

@@ -97,7 +97,6 @@ class HostedLlama implements HostedEngine {
   readonly #vocabulary: Vocabulary;
   readonly #tokenizer: PromptTokenizer;
   readonly #scheduler: Scheduler;
-  readonly #failed = Promise.withResolvers<never>();
   /** By the text of their grammars: most requests of a job share one. */
   readonly #automata = new Map<string, GrammarAutomaton>();
   readonly #templates: { chat?: ChatTemplate; tools?: ChatTemplate } = {};
@@ -114,10 +113,9 @@ class HostedLlama implements HostedEngine {
     this.choices = { ...shape, gpu, gpuLayers, modelFile, ...(weights && { weights }) };
     this.#vocabulary = vocabularyOf(loaded);
     this.#tokenizer = tokenizerOf(loaded);
-    this.#failed.promise.catch(() => {});
     const { sequences, batchTokens } = shape;
     const limits = { sequences, batchTokens, blockTokens: loaded.blockTokens };
-    this.#scheduler = new Scheduler(loaded, limits, this.#failed.reject);
+    this.#scheduler = new Scheduler(loaded, limits);
   }
 
   async infer(
@@ -135,7 +133,7 @@ class HostedLlama implements HostedEngine {
       const onText = onDelta && (((delta) => onDelta({ choice, ...delta })) satisfies OnText);
       return this.#scheduler.run(decoding, signal, onText);
     });
-    const generated = await Promise.race([Promise.all(answers), this.#failed.promise]);
+    const generated = await Promise.all(answers);
     return {
       answers: generated.map(({ answer }) => answer),
       usage: {

@@ -56,25 +56,28 @@ export class Scheduler {
   readonly #runner: SequenceRunner;
   readonly #slots: Slot[];
   readonly #limits: BatchLimits;
-  readonly #onFatal: (error: unknown) => void;
   readonly #waiting: Waiting[] = [];
   #running: Promise<void> | undefined;
   #isClosed = false;
+  /** A fault of the model, which fails all requests. */
+  #fault: { error: unknown } | undefined;
 
   constructor(
     runner: SequenceRunner,
     { sequences, ...limits }: { sequences: number } & BatchLimits,
-    onFatal: (error: unknown) => void,
   ) {
     this.#runner = runner;
     this.#slots = Array.from({ length: sequences }, (_, id) => ({ id, cached: [] }));
     this.#limits = limits;
-    this.#onFatal = onFatal;
   }
 
-  /** Answers one prompt. Rejects with the signal's reason when it is aborted. */
+  /**
+   * Answers one prompt. Rejects with the signal's reason when it is aborted, and with the fault of
+   * the model, before or after it.
+   */
   run(decoding: Decoding, signal: AbortSignal, onText?: OnText): Promise<Generated> {
     return new Promise((resolve, reject) => {
+      if (this.#fault) return reject(this.#fault.error);
       this.#waiting.push({ decoding, signal, onText, resolve, reject });
       this.#start();
     });
@@ -106,8 +109,17 @@ export class Scheduler {
         if (live.length > 0) await this.#pass(live);
       }
     } catch (error) {
-      this.#isClosed = true;
-      this.#onFatal(error);
+      this.#fail(error);
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#isClosed = true;
+    this.#fault = { error };
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
+    for (const slot of this.#slots) {
+      slot.live?.reject(error);
+      this.#release(slot);
     }
   }
 
@@ -144,8 +156,8 @@ export class Scheduler {
         at++;
         continue;
       }
-      this.#waiting.splice(at, 1);
       await this.#place(request, choice);
+      this.#waiting.splice(at, 1);
     }
   }
 

@@ -15,7 +15,7 @@ import { type Admission, type AdmissionEnd, openPace, type Pace } from "./pace/p
 import type { ReplyMemory } from "./reply-memory.ts";
 import type { RoutedEndpoint } from "./routing/router.ts";
 import type { ServerAccess } from "./server-access.ts";
-import { type HttpReply, Transport, TransportError } from "./transport.ts";
+import { type HttpReply, type RequestBody, Transport, TransportError } from "./transport.ts";
 import { isOpenaiItself } from "./unsupported.ts";
 
 /** After this number of failures in a row, one of several servers counts as ill. */
@@ -167,9 +167,19 @@ export class Endpoint implements RoutedEndpoint {
     signal: AbortSignal,
   ): Promise<Outcome<T>> {
     if (call.traced) return this.#sendTraced(call, lease, signal, call.traced);
-    const body = call.body(this.isOpenaiItself);
+    const body = this.#bodyOf(call, lease);
     const replied = this.#transport.post(this.#paths[call.form], body, signal, call.sink?.());
     return this.#settled(replied, call, lease);
+  }
+
+  /** A row that no body can be made of, such as one with a slow pattern, gives its place back. */
+  #bodyOf(call: Pick<Call<never>, "body">, lease: Lease): RequestBody {
+    try {
+      return call.body(this.isOpenaiItself);
+    } catch (error) {
+      this.release(lease);
+      throw error;
+    }
   }
 
   async #sendTraced<T extends { usage: Usage }>(
@@ -180,8 +190,8 @@ export class Endpoint implements RoutedEndpoint {
   ): Promise<Outcome<T>> {
     const { telemetry, options, clock } = this.#context;
     const facts = { telemetry, model: options.name, address: new URL(this.address) };
+    const body = this.#bodyOf(call, lease);
     const span = new CallSpan(requests, { ...facts, now: () => clock.monotonic() });
-    const body = call.body(this.isOpenaiItself);
     const sink = span.watched(call.sink?.());
     const path = this.#paths[call.form];
     try {

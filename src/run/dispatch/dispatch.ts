@@ -362,7 +362,7 @@ export class Dispatcher {
     const hasLeft = worker.leavesFor !== undefined;
     const kind = hasLeft && outcome === "canceled" ? "moves" : "failures";
     this.#retry(running, hasProgressed(running), kind, failure);
-    if (hasLeft) this.#handOut();
+    this.#handOut(hasLeft);
   }
 
   #tellErrors(errors: ErrorCounts, state: TaskState): void {

@@ -99,7 +99,7 @@ export class Executor {
     if (!open) return;
     this.#open.delete(attempt);
     open.abort.abort(reason);
-    void open.close();
+    void open.close().catch(() => {});
     this.#begun = this.#begun.filter((work) => work.attempt !== attempt);
     this.#again = this.#again.filter(({ work }) => work.attempt !== attempt);
     this.#isolation.forget(attempt);
@@ -117,7 +117,7 @@ export class Executor {
       this.#onIdle = resolve;
       this.#settleIdle();
     });
-    for (const source of this.#open.values()) await source.close();
+    for (const source of this.#open.values()) await source.close().catch(() => {});
   }
 
   #settleIdle(): void {

@@ -284,7 +284,7 @@ export class Batches {
     const { requests, model, problems } = await checkInput(readLines(storage, input), {
       endpoint,
       maxRequests: options.limits.maxBatchRequests,
-      isServed: (name) => models.has(name),
+      isServed: (name) => models.get(name) !== undefined,
     });
     if (problems.length > 0 || model === undefined) {
       await this.#fail(batch, problems);
@@ -316,23 +316,26 @@ export class Batches {
     }
   }
 
-  /** A server with other models waits with the batch, until it is stopped. */
+  /** Without workers of the model, the batch waits for them, until it is stopped. */
   async #untilServed(batch: Batch): Promise<void> {
     const { model } = batch.object;
-    if (batch.stopped.aborted || this.#context.models.has(model ?? "")) return;
-    this.#warn(batch, new SluiceError("MODEL_NOT_SERVED", `${model}; the batch waits for it`));
-    while (!batch.stopped.aborted && !this.#context.models.has(model ?? "")) {
-      await sleep(this.#context.clock, modelPollMs, this.#closing.signal);
-    }
+    const waits = () => !batch.stopped.aborted && !this.#modelOf(batch)?.workers.all.length;
+    if (!waits()) return;
+    const lack = this.#modelOf(batch) ? "it has no workers" : model;
+    this.#warn(batch, new SluiceError("MODEL_NOT_SERVED", `${lack}; the batch waits for it`));
+    while (waits()) await sleep(this.#context.clock, modelPollMs, this.#closing.signal);
+  }
+
+  #modelOf({ object }: Batch) {
+    return this.#context.models.get(object.model ?? "");
   }
 
   async #run(batch: Batch): Promise<RunSummary> {
-    const { options, token, environment, clock, logger, models, telemetry } = this.#context;
-    const model = models.all().find(({ name }) => name === batch.object.model);
+    const { options, token, environment, clock, logger, telemetry } = this.#context;
     return await runBatch(batch, {
       dataDirectory: options.dataDirectory,
       baseUrl: `${this.#rows}/batches/${batch.id}/v1`,
-      slots: model?.slots ?? 1,
+      slots: this.#modelOf(batch)?.slots ?? 1,
       place: options.batches,
       ...{ token, environment, clock, logger, signal: this.#closing.signal },
       tracing: telemetry && { telemetry, caller: batch.record.trace },

@@ -154,6 +154,7 @@ describe("openHostedEngine", () => {
     const asked = [
       engine.infer(request("next"), leaving.signal),
       engine.tokenizePieces([[]], leaving.signal),
+      engine.runBatch([], leaving.signal, 60_000),
     ];
     leaving.abort(new Error("enough"));
     await Promise.all(asked.map((each) => expect(each).rejects.toThrow("enough")));

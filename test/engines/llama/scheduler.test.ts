@@ -65,12 +65,11 @@ const parameters = {
 
 function setUp({ sequences = 4, batchTokens = 64, blockTokens = 16 } = {}) {
   const model = new CountingModel();
-  const failures: unknown[] = [];
   const limits = { sequences, batchTokens, blockTokens };
-  const scheduler = new Scheduler(model, limits, (error) => failures.push(error));
+  const scheduler = new Scheduler(model, limits);
   const ask = (prompt: number[], signal = never) =>
     scheduler.run(new Decoding({ prompt, parameters, vocabulary }), signal);
-  return { model, scheduler, ask, failures };
+  return { model, scheduler, ask };
 }
 
 describe("Scheduler", () => {
@@ -135,7 +134,7 @@ describe("Scheduler", () => {
   });
 
   it("ends the request alone whose next token cannot be chosen", async () => {
-    const { scheduler, ask, failures } = setUp();
+    const { scheduler, ask } = setUp();
     const decoding = new Decoding({ prompt: [byteOf(65)], parameters, vocabulary });
     decoding.refuses = () => {
       throw new SluiceError("ANSWER_INVALID", "no token closes it");
@@ -144,13 +143,17 @@ describe("Scheduler", () => {
     await expect(broken).rejects.toMatchObject({ code: "ANSWER_INVALID" });
     expect((await other).answer.text).toBe("GHIJK");
     expect((await ask([byteOf(71)])).answer.text).toBe("HIJK");
-    expect(failures).toEqual([]);
   });
 
-  it("reports a failing model once, and stops", async () => {
-    const { ask, model, failures } = setUp();
-    model.decode = () => Promise.reject(new Error("decode failed"));
-    void ask([byteOf(65)]);
-    await expect.poll(() => failures.length).toBe(1);
-  });
+  it.each(["decode", "copy"] as const)(
+    "fails all requests once %s of the model fails",
+    async (call) => {
+      const { ask, model } = setUp({ sequences: 2, batchTokens: 8 });
+      Object.assign(model, { [call]: () => Promise.reject(new Error(`${call} failed`)) });
+      const prefix = Array.from({ length: 60 }, (_, at) => byteOf(at));
+      const asked = [65, 66, 67].map((start) => ask([...prefix, byteOf(start)]));
+      for (const each of asked) await expect(each).rejects.toThrow(`${call} failed`);
+      await expect(ask([byteOf(65)])).rejects.toThrow(`${call} failed`);
+    },
+  );
 });

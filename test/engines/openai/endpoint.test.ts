@@ -54,6 +54,19 @@ describe("an endpoint that has enough for a moment", () => {
   });
 });
 
+describe("a request that no body can be made of", () => {
+  it("fails alone, and gives its place back", async () => {
+    const engine = openOver([await serve()], { maxInFlight: 1, structuredOutput: "grammar" });
+    const source = `${"a".repeat(60)}!?b`;
+    const slot = { name: "word", source, orElse: "none", maxWords: 3, pattern: "(\\w+\\s?)+$" };
+    const slottedLine = { line: "word={word}", slots: [slot] };
+    const [first, second] = asks(2);
+    const slow = engine.infer({ ...first!, slottedLine }, never);
+    await expect(slow).rejects.toMatchObject({ code: "PATTERN_TOO_SLOW" });
+    expect((await engine.infer(second!, never)).answers).toHaveLength(1);
+  });
+});
+
 describe("a Retry-After without end", () => {
   const freeze: ServerBehaviour = { ...tooMany, headers: { "retry-after": "99999999" } };
 

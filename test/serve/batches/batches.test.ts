@@ -66,3 +66,22 @@ describe("a server without the model of an earlier one", () => {
       });
   });
 });
+
+describe("a batch for a model without workers", () => {
+  it("waits for them", async () => {
+    const lines: string[] = [];
+    const logger = { log: (_: string, line: string) => void lines.push(line) };
+    const server = await serverHere({ models: { m: { model: { engine: "fake" } } } }, { logger });
+    const scaled = async (count: number) => {
+      const query = `min_worker=${count}&synchronous=true`;
+      const { management } = server.addresses;
+      expect((await fetch(`${management}/models/m?${query}`, { method: "PUT" })).status).toBe(200);
+    };
+    await scaled(0);
+    const id = await created(server);
+    await expect.poll(() => lines.join("\n")).toContain("it has no workers; the batch waits");
+    await scaled(1);
+    const completed = { status: "completed", request_counts: { total: 1, completed: 1 } };
+    await expect.poll(() => shown(server, id), { timeout: 20_000 }).toMatchObject(completed);
+  });
+});
