@@ -3,6 +3,9 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Processes, ProcessIdentity } from "../run/coordinate/processes.ts";
 
+/** Of all calls in this process. */
+const ended = new Set<string>();
+
 export function systemProcesses(pid: number, platform: string): Processes {
   const host = hostname();
   const bootId = readBootId(platform);
@@ -14,6 +17,7 @@ export function systemProcesses(pid: number, platform: string): Processes {
   };
   return {
     self,
+    ended,
     look(identity) {
       if (!areNeighbours(identity, self())) return "elsewhere";
       return startTimeOf(identity.pid, platform) === identity.startTime ? "alive" : "dead";

@@ -19,12 +19,13 @@ import {
   providerBatchesPrefix,
   workerPrefix,
 } from "./directory/layout.ts";
-import { staleLeftovers } from "./directory/leftovers.ts";
+import { outsideFiles, staleLeftovers } from "./directory/leftovers.ts";
 import type { RunLocation } from "./directory/locate.ts";
 import { readJson } from "./directory/records.ts";
 import { runStorage } from "./directory/run-storage.ts";
+import { madeOutputs, outputStorage } from "./output/plan-outputs.ts";
 import { publishedForm } from "./output/published-form.ts";
-import { type Plan, readPlan } from "./plan/plan.ts";
+import { type Plan, readPlan, standingPlan } from "./plan/plan.ts";
 import { spooledInputs } from "./plan/replace-run.ts";
 import { abandon, answeredNothing, openRetry } from "./retry/abandon-retry.ts";
 import { cutRows } from "./retry/cut-rows.ts";
@@ -124,7 +125,8 @@ export async function cleanRun(
       cleaning.freedBytes += bytes;
       await coordinator?.remove([path], run);
     }
-    await cleanLeftovers(dependencies, location, plan, coordinator, cleaning);
+    const standing = await standingPlan(storage, sealed.standing);
+    await cleanLeftovers(dependencies, location, standing, coordinator, cleaning);
   } finally {
     await coordinator?.end();
   }
@@ -141,22 +143,26 @@ async function isInputDone(storage: Storage, { rows, tasks }: Manifest): Promise
 /** Removes drafts of killed processes; counts them if no process leads. */
 async function cleanLeftovers(
   { openStorage }: RunDependencies,
-  { directory, outside, mergedFile }: RunLocation,
-  { outputs }: Plan,
+  { directory, outside: outsideOf }: RunLocation,
+  plan: Plan,
   coordinator: Coordinator | undefined,
   cleaning: Cleaning,
 ): Promise<void> {
-  const places: [string, string][] = [[directory, ""]];
-  if (mergedFile !== null) places.push([outside, mergedFile]);
-  if (outputs && outputs.base !== "run") {
-    places.push([outputs.base === "outside" ? outside : outputs.base, ""]);
+  const [inside, outside] = [openStorage(directory), openStorage(outsideOf)];
+  const places: [Storage, string | readonly string[]][] = [
+    [inside, ""],
+    [outside, outsideFiles(plan)],
+  ];
+  if (plan.outputs && plan.outputs.base !== "run") {
+    const storage = runStorage(inside);
+    const target = outputStorage(plan.outputs.base, { storage, outside, openStorage });
+    places.push([target, await madeOutputs(storage, plan)]);
   }
-  for (const [place, prefix] of places) {
-    const storage = openStorage(place);
-    for await (const { path, bytes } of staleLeftovers(storage, prefix)) {
+  for (const [place, files] of places) {
+    for await (const { path, bytes } of staleLeftovers(place, files)) {
       cleaning.files++;
       cleaning.freedBytes += bytes;
-      await coordinator?.remove([path], storage);
+      await coordinator?.remove([path], place);
     }
   }
 }

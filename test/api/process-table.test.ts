@@ -33,6 +33,12 @@ describe("systemProcesses", () => {
     expect(own.look({ ...own.self(), pid: 2 ** 22 + 1, ...changes })).toBe("elsewhere");
   });
 
+  it("knows the leaders that ended in this process from all calls", () => {
+    const { ended } = systemProcesses(pid, platform);
+    expect(ended).toBeDefined();
+    expect(systemProcesses(pid, platform).ended).toBe(ended);
+  });
+
   it("leaves processes of older versions, which name no namespace, to their heartbeats", () => {
     const own = systemProcesses(pid, platform);
     const { pidSpace: _, ...older } = own.self();

@@ -81,6 +81,25 @@ describe("localStorage", () => {
     for (const writer of [left, other]) await writer.abort();
   });
 
+  it("names what was left of some files, and nothing beside or below them", async () => {
+    const directory = newDirectory();
+    const storage = localStorage(directory);
+    const long = `deep/${"x".repeat(90)}.csv`;
+    const paths = ["all.csv", "all.csv.gz", "all.csv.sluice/part-0", "other/all.csv", long];
+    const writers = await Promise.all(paths.map((path) => storage.writer(path)));
+    const found = async (...of: string[]) => {
+      const leftovers = await Array.fromAsync(storage.leftoversOf!(of));
+      return leftovers.map(({ path }) => path.replace(/\.tmp-[0-9a-f-]{36}-/, "")).sort();
+    };
+    expect(await found("all.csv", "absent/b.csv")).toEqual(["all.csv"]);
+    expect(await found("other/all.csv", "other/b", long)).toEqual([
+      `deep/${"x".repeat(64)}`,
+      "other/all.csv",
+    ]);
+    expect(await found()).toEqual([]);
+    for (const writer of writers) await writer.abort();
+  });
+
   it("makes a directory again that was removed under it", async () => {
     const directory = newDirectory();
     const storage = localStorage(directory);

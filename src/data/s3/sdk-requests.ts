@@ -9,6 +9,7 @@ import {
   GetObjectCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
+  type ListMultipartUploadsCommandInput,
   ListObjectsV2Command,
   ListPartsCommand,
   PutObjectCommand,
@@ -225,14 +226,19 @@ export class SdkRequests implements S3Requests {
   }
 
   async listUploads(prefix: string): Promise<OpenUpload[]> {
-    const reply = await this.#client.send(
-      new ListMultipartUploadsCommand({ Bucket: this.#bucket, Prefix: prefix }),
-    );
-    return (reply.Uploads ?? []).map(({ Key = "", UploadId = "", Initiated }) => ({
-      key: Key,
-      uploadId: UploadId,
-      begunMs: Initiated?.getTime() ?? 0,
-    }));
+    const uploads: OpenUpload[] = [];
+    let after: Pick<ListMultipartUploadsCommandInput, "KeyMarker" | "UploadIdMarker"> | undefined;
+    do {
+      const reply = await this.#client.send(
+        new ListMultipartUploadsCommand({ Bucket: this.#bucket, Prefix: prefix, ...after }),
+      );
+      for (const { Key = "", UploadId = "", Initiated } of reply.Uploads ?? []) {
+        uploads.push({ key: Key, uploadId: UploadId, begunMs: Initiated?.getTime() ?? 0 });
+      }
+      const { IsTruncated, NextKeyMarker: KeyMarker, NextUploadIdMarker: UploadIdMarker } = reply;
+      after = IsTruncated && KeyMarker ? { KeyMarker, UploadIdMarker } : undefined;
+    } while (after);
+    return uploads;
   }
 
   async listParts(key: string, uploadId: string): Promise<StoredPart[]> {

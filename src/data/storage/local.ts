@@ -1,6 +1,6 @@
 import { readFile as readFileWithCallback, stat as statWithCallback } from "node:fs";
 import { copyFile, link, open, readdir, rename, stat, unlink } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { SluiceError } from "../../foundation/errors.ts";
 import { ifThere, systemCode } from "../../foundation/system-errors.ts";
@@ -164,6 +164,15 @@ class LocalStorage implements Storage {
     yield* await withStoreErrors(directory, () => leftoversIn(directory, prefix));
   }
 
+  async *leftoversOf(paths: readonly string[]): AsyncIterable<Leftover> {
+    const directory = this.location;
+    for (const [folder, some] of Map.groupBy(paths, (path) => dirname(path))) {
+      yield* await withStoreErrors(this.#fileOf(folder), () =>
+        leftoversOfObjects(directory, folder, some),
+      );
+    }
+  }
+
   #fileOf(path: string): string {
     return join(this.location, path);
   }
@@ -309,9 +318,27 @@ async function linkedNew(source: string, target: string): Promise<boolean> {
 async function leftoversIn(root: string, prefix: string): Promise<Leftover[]> {
   const slash = prefix.lastIndexOf("/");
   const found = await pathsIn(root, prefix.slice(0, slash + 1), prefix.slice(slash + 1));
-  if (found.length === 0) return [];
-  const nowMs = await clockOf(root);
-  const leftovers = await Promise.all(found.map((path) => leftover(root, path, nowMs)));
+  return await leftoversAt(root, found);
+}
+
+/** The temporary files of some objects of a folder. */
+async function leftoversOfObjects(
+  root: string,
+  folder: string,
+  paths: readonly string[],
+): Promise<Leftover[]> {
+  const names = new Set(paths.map((path) => basename(path).slice(0, maxNameLength)));
+  const entries = (await ifThere(readdir(join(root, folder)))) ?? [];
+  const own = entries.filter((it) => names.has(temporaryName.exec(it)?.groups?.object ?? ""));
+  const found = own.map((name) => join(folder, name));
+  return await leftoversAt(root, found);
+}
+
+async function leftoversAt(root: string, paths: readonly string[]): Promise<Leftover[]> {
+  if (paths.length === 0) return [];
+  // Beside one of them: this process may not be allowed to write into the root.
+  const nowMs = await clockOf(join(root, dirname(paths[0]!)));
+  const leftovers = await Promise.all(paths.map((path) => leftover(root, path, nowMs)));
   return leftovers.filter((it) => it !== undefined);
 }
 
@@ -330,8 +357,8 @@ async function pathsIn(root: string, folder: string, namePrefix: string): Promis
 }
 
 // A shared directory may use another machine's clock, so only its own times are compared.
-async function clockOf(root: string): Promise<number> {
-  const file = temporaryBeside(join(root, "clock"));
+async function clockOf(folder: string): Promise<number> {
+  const file = temporaryBeside(join(folder, "clock"));
   const handle = await open(file, "wx");
   try {
     return (await handle.stat()).ctimeMs;

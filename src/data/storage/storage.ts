@@ -100,4 +100,6 @@ export interface Storage {
    * shows them. Absent if the storage leaves nothing behind.
    */
   leftovers?(prefix: string): AsyncIterable<Leftover>;
+  /** The same of objects with exactly these paths. Present if `leftovers` is. */
+  leftoversOf?(paths: readonly string[]): AsyncIterable<Leftover>;
 }

@@ -130,15 +130,19 @@ export class TaskAttempt {
       wholeLines: plan.job.output.include.length > 0,
     });
     try {
-      const replayed = await replayJournals(context, task, id, outcomes, journal, ends);
-      // Checked after the journals: a seal removes them, but only when there is a commit.
+      const replaying = replayJournals(context, task, id, outcomes, journal, ends);
+      const [replayed] = await Promise.allSettled([replaying]);
+      // Checked after the journals, also if one was gone: a seal removes them, but only when there
+      // is a commit.
       const standing = await readJson<Commit>(storage, commitPath(task.task, plan));
       if (standing) {
         await journal.close();
         await storage.remove(paths.journal);
         return standing;
       }
-      return new TaskAttempt({ context, task, id, outcomes, journal, listener, ...replayed });
+      if (replayed.status === "rejected") throw replayed.reason;
+      const opened = { context, task, id, outcomes, journal, listener };
+      return new TaskAttempt({ ...opened, ...replayed.value });
     } catch (error) {
       await journal.close();
       throw error;

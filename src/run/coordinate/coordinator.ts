@@ -105,6 +105,19 @@ export class Coordinator {
       { ...options, prefix: coordinatorPrefix, errors: leaderErrors },
       { job: storedJob(job), ...(ownModel && { ownModel }), ...(trace && { trace }) },
     );
+    try {
+      return await Coordinator.#begin(leadership, options);
+    } catch (error) {
+      await leadership.end();
+      throw error;
+    }
+  }
+
+  static async #begin(
+    leadership: Leadership<CoordinatorRecord>,
+    options: CoordinatorOptions,
+  ): Promise<Coordinator> {
+    const { storage } = options;
     await assertStands(storage);
     const cancels = await countCancels(storage);
     const coordinator = new Coordinator(leadership, options, options.cancelsBefore ?? cancels);

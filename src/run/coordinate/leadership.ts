@@ -75,21 +75,23 @@ export class Leadership<Leader extends LeaderRecord = LeaderRecord> {
     facts: Omit<Leader, keyof LeaderRecord>,
   ): Promise<Leadership<Leader>> {
     const { storage, processes, prefix, id, errors } = options;
+    let seen = 0;
     for (;;) {
-      const standing = await leaderIn<Leader>(storage, prefix);
+      const standing = await leaderIn<Leader>(storage, prefix, seen);
       if (standing && (await isLeading(standing, options))) throw errors.lives(standing);
       const number = (standing?.number ?? 0) + 1;
       const record = { number, ...processes.self(), id, ...facts } as unknown as Leader;
       const { record: file } = leaderPaths(prefix, number);
       const { won } = await createOnce(storage, file, record, (it) => it.id);
       if (won) return new Leadership(record, options);
+      seen = number;
     }
   }
 
   /** @throws SluiceError `errors.lost` if another process leads now. */
   async assertLeads(): Promise<void> {
     const { storage, prefix, errors } = this.#options;
-    const leader = await leaderIn(storage, prefix);
+    const leader = await leaderIn(storage, prefix, this.record.number);
     if (leader?.id !== this.record.id) throw errors.lost(leader);
   }
 
@@ -125,7 +127,7 @@ export class Leadership<Leader extends LeaderRecord = LeaderRecord> {
     this.#cancelTimer?.();
     await this.#beating;
     this.#hasEnded = true;
-    await this.writeHeartbeat().catch(() => {});
+    await this.writeHeartbeat().catch(() => this.#options.processes.ended?.add(this.record.id));
   }
 
   async #tick({ assertLeads, onBeat }: HeartbeatCalls): Promise<void> {
@@ -135,23 +137,36 @@ export class Leadership<Leader extends LeaderRecord = LeaderRecord> {
   }
 }
 
-/** The leader with the highest number, dead or alive. */
+/**
+ * The leader with the highest number, dead or alive.
+ *
+ * @param seen the number of a leader that a listing may still lack.
+ */
 export async function leaderIn<Leader extends LeaderRecord>(
   storage: Storage,
   prefix: string,
+  seen = 0,
 ): Promise<Leader | undefined> {
-  let highest: string | undefined;
+  let highest = seen > 0 ? leaderPaths(prefix, seen).record : undefined;
   for await (const { path } of storage.list(prefix)) {
-    if (path.endsWith(".json")) highest = path;
+    if (path.endsWith(".json") && path > (highest ?? "")) highest = path;
   }
   return highest === undefined ? undefined : await readJson<Leader>(storage, highest);
 }
 
+/** The last heartbeat of a leader, which may have ended in this process without writing so. */
+export async function heartbeatOf(
+  { id, number }: LeaderRecord,
+  { storage, processes, prefix }: Pick<LeadershipOptions, "storage" | "processes" | "prefix">,
+): Promise<Heartbeat | undefined> {
+  const last = await readJson<Heartbeat>(storage, leaderPaths(prefix, number).heartbeat);
+  return processes.ended?.has(id) ? { beat: 0, ...last, ended: true } : last;
+}
+
 /** False where the process that wrote the record has ended. */
 async function isLeading(record: LeaderRecord, options: LeadershipOptions): Promise<boolean> {
-  const { storage, clock, processes, prefix, signal } = options;
-  const { heartbeat } = leaderPaths(prefix, record.number);
-  const first = await readJson<Heartbeat>(storage, heartbeat);
+  const { clock, processes, signal } = options;
+  const first = await heartbeatOf(record, options);
   if (first?.ended) return false;
   const seen = processes.look(record);
   if (seen !== "elsewhere") return seen === "alive";
@@ -159,7 +174,7 @@ async function isLeading(record: LeaderRecord, options: LeadershipOptions): Prom
   const start = clock.monotonic();
   while (clock.monotonic() - start < limits.coordinatorWatchMs) {
     await sleep(clock, limits.heartbeatIntervalMs / 2, signal);
-    const now = await readJson<Heartbeat>(storage, heartbeat);
+    const now = await heartbeatOf(record, options);
     if (now?.ended) return false;
     if (now?.beat !== first?.beat) return true;
   }

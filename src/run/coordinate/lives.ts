@@ -4,7 +4,6 @@ import { limits } from "../../foundation/limits.ts";
 import type { OwnerRecord } from "../claims/claims.ts";
 import {
   claimOwnersPrefix,
-  coordinatorPaths,
   coordinatorPrefix,
   type RunGeneration,
   workerPrefix,
@@ -12,7 +11,7 @@ import {
 import { readJson } from "../directory/records.ts";
 import type { WorkerRecord } from "../worker/run-worker.ts";
 import { type CoordinatorRecord, leadingCoordinator } from "./coordinator.ts";
-import type { Heartbeat } from "./leadership.ts";
+import { heartbeatOf } from "./leadership.ts";
 import { menderLeft } from "./menders.ts";
 import type { Processes, ProcessIdentity } from "./processes.ts";
 
@@ -67,9 +66,9 @@ export async function lookAtLives(storage: Storage, options: LookOptions): Promi
   }
   const observed = records.map((worker) => observedWorker(storage, worker));
   if (record) {
-    const { heartbeat } = coordinatorPaths(record.number);
+    const { processes } = options;
     const look = async () => {
-      const state = await readJson<Heartbeat>(storage, heartbeat);
+      const state = await heartbeatOf(record, { storage, processes, prefix: coordinatorPrefix });
       return { hasEnded: state?.ended ?? false, beat: state?.beat };
     };
     observed.push({ identity: record, id: record.id, look, ...(await look()) });
@@ -99,8 +98,8 @@ export async function someoneLeft(
       ? await readJson<CoordinatorRecord>(storage, path)
       : undefined;
     if (!record || record.number === own) continue;
-    const { heartbeat } = coordinatorPaths(record.number);
-    if ((await readJson<Heartbeat>(storage, heartbeat))?.ended) continue;
+    const last = await heartbeatOf(record, { storage, processes, prefix: coordinatorPrefix });
+    if (last?.ended) continue;
     if (processes.look(record) !== "dead") return record;
   }
   for await (const { path } of storage.list(workerPrefix)) {

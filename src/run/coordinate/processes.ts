@@ -21,4 +21,9 @@ export interface Processes {
    * decides.
    */
   look(identity: ProcessIdentity): "alive" | "dead" | "elsewhere";
+  /**
+   * Ids of leaders in this process that ended and could not write so: the process lives on, and
+   * they do not lead. Absent if it ends with its leaders.
+   */
+  readonly ended?: Set<string>;
 }

@@ -4,10 +4,19 @@ import type { Plan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { shallowPrefixes } from "./layout.ts";
 
-/** Leftovers of dead processes below a prefix, without files that may still be written. */
-export async function* staleLeftovers(storage: Storage, prefix: string): AsyncGenerator<Leftover> {
-  if (!storage.leftovers) return;
-  for await (const leftover of storage.leftovers(prefix)) {
+/**
+ * Leftovers of dead processes, without files that may still be written.
+ *
+ * @param of what the paths of objects begin with, or their paths: beside a run directory there are
+ *   files of others.
+ */
+export async function* staleLeftovers(
+  storage: Storage,
+  of: string | readonly string[],
+): AsyncGenerator<Leftover> {
+  const found = typeof of === "string" ? storage.leftovers?.(of) : storage.leftoversOf?.(of);
+  if (!found) return;
+  for await (const leftover of found) {
     if (leftover.idleMs >= limits.staleLeftoverMs) yield leftover;
   }
 }
@@ -18,15 +27,20 @@ export async function* staleLeftovers(storage: Storage, prefix: string): AsyncGe
  */
 export async function removeStaleLeftovers(
   { storage, outside, logger }: Pick<RunContext, "storage" | "outside" | "logger">,
-  { mergedFile, errorFile }: Pick<Plan, "mergedFile" | "errorFile">,
+  plan: Plan,
 ): Promise<void> {
-  const places: [Storage, string][] = shallowPrefixes.map((prefix) => [storage, prefix]);
-  for (const name of [mergedFile, errorFile]) if (name) places.push([outside, name]);
+  const remove = async (store: Storage, of: string | readonly string[]) => {
+    for await (const { path } of staleLeftovers(store, of)) await store.remove(path);
+  };
   try {
-    for (const [store, prefix] of places) {
-      for await (const { path } of staleLeftovers(store, prefix)) await store.remove(path);
-    }
+    for (const prefix of shallowPrefixes) await remove(storage, prefix);
+    await remove(outside, outsideFiles(plan));
   } catch (error) {
     logger.log("debug", `leftovers: ${(error as Error).message}`);
   }
+}
+
+/** The files of a run beside its directory, save for those by input or by row. */
+export function outsideFiles({ mergedFile, errorFile }: Plan): string[] {
+  return [mergedFile, errorFile].filter((name) => typeof name === "string");
 }

@@ -285,7 +285,11 @@ export class TaskTable {
   async task(task: number): Promise<Task> {
     const { file, count } = this.#plan.tasks;
     if (task < 0 || task >= count) throw new SluiceError("USAGE", `there is no task ${task}`);
-    this.#readers ??= this.#open();
+    this.#readers ??= this.#open().catch((error: unknown) => {
+      // The next task tries again.
+      this.#readers = undefined;
+      throw error;
+    });
     const [lines, table] = await this.#readers;
     const entry = Buffer.from(await table.read(task * 8, 16));
     const start = Number(entry.readBigUInt64LE(0));
@@ -294,7 +298,8 @@ export class TaskTable {
   }
 
   async close(): Promise<void> {
-    const readers = await this.#readers;
+    // Whoever asks for a task hears of a failed open.
+    const readers = await this.#readers?.catch(() => []);
     this.#readers = undefined;
     await Promise.all(readers?.map((reader) => reader.close()) ?? []);
   }

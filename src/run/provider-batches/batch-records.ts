@@ -28,7 +28,11 @@ class RunBatchRecords implements BatchRecords {
   }
 
   async taskOf(row: number): Promise<number> {
-    this.#firstRows ??= this.#readFirstRows();
+    this.#firstRows ??= this.#readFirstRows().catch((error: unknown) => {
+      // The next batch tries again.
+      this.#firstRows = undefined;
+      throw error;
+    });
     const { rows, tasks } = await this.#firstRows;
     let [low, high] = [0, rows.length - 1];
     while (low < high) {

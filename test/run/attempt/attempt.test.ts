@@ -20,7 +20,7 @@ import {
   rowsOf,
   withContext,
 } from "../run-fixture.ts";
-import { answer, fail, openAttempt, request } from "./open-attempt.ts";
+import { answer, deaf, fail, openAttempt, request } from "./open-attempt.ts";
 
 const part = partPath(0, 5);
 const letters = deadLetterPath(0, 5);
@@ -86,6 +86,35 @@ describe("TaskAttempt", () => {
     expect(() => answer(attempt, 0)).toThrow("row 0 ended twice");
     expect(() => fail(attempt, 0)).toThrow("row 0 ended twice");
     expect(attempt.openRows).toBe(1);
+  });
+
+  it("ends by the commit of another attempt whose seal removes a journal under it", async () => {
+    const run = await plannedRun(rowsOf(1));
+    const first = await openAttempt(run);
+    answer(first, 0);
+    const storage = changedStorage(run.storage, (inner) => ({
+      async open(path) {
+        await first.commit();
+        await inner.remove(path);
+        return await inner.open(path);
+      },
+    }));
+    const task = await run.task(0);
+    const opened = await TaskAttempt.open(withContext(run, { storage }), task, {}, deaf);
+    expect(opened).toMatchObject({ task: 0, attempt: first.id });
+    const journals = (await run.paths()).filter((path) => path.endsWith("journal.jsonl"));
+    expect(journals).toEqual([]);
+  });
+
+  it("fails if a journal of an open task is gone", async () => {
+    const run = await plannedRun(rowsOf(1));
+    await openAttempt(run);
+    const storage = changedStorage(run.storage, () => ({
+      open: (path) => Promise.reject(new SluiceError("NOT_FOUND", path)),
+    }));
+    const task = await run.task(0);
+    const opening = TaskAttempt.open(withContext(run, { storage }), task, {}, deaf);
+    expect((await errorOf(opening)).code).toBe("NOT_FOUND");
   });
 
   it("publishes nothing before the commit stands", async () => {

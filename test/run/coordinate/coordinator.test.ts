@@ -14,6 +14,7 @@ import {
   watchCancel,
 } from "../../../src/run/coordinate/coordinator.ts";
 import type { ProcessIdentity } from "../../../src/run/coordinate/processes.ts";
+import { cancelPrefix } from "../../../src/run/directory/layout.ts";
 import { type VirtualClock, virtualClock } from "../../fakes/virtual-clock.ts";
 import { changedStorage, errorOf, jobOf } from "../run-fixture.ts";
 import { settled } from "../scripted-engine.ts";
@@ -34,13 +35,16 @@ interface RuleOptions {
   /** True for a process that dies at once: no time passes for it any more. */
   dies?: boolean;
   cancelsBefore?: number;
+  id?: string;
+  /** What the process knows of its own leaders. */
+  ended?: Set<string>;
 }
 
 /** Leads as a process of some host. */
 async function lead(
   host: string,
   pid: number,
-  { over = storage, dies = false, ...more }: RuleOptions = {},
+  { over = storage, dies = false, ended, ...more }: RuleOptions = {},
 ): Promise<Coordinator> {
   const ownClock = dies ? virtualClock() : clock;
   const self: ProcessIdentity = { host, bootId: host, pid, startTime: `${pid}` };
@@ -52,6 +56,7 @@ async function lead(
     job: jobOf(),
     ...more,
     processes: {
+      ...(ended && { ended }),
       self: () => self,
       look: (other) => {
         if (other.host !== host) return "elsewhere";
@@ -126,6 +131,49 @@ describe("acquiring leadership", () => {
     const error = await errorOf(lead("b", 2));
     expect(error.code).toBe("COORDINATOR_LIVES");
     expect(clock.monotonic()).toBeLessThan(limits.coordinatorWatchMs);
+  });
+
+  it("passes at once from one that failed to begin", async () => {
+    const over = changedStorage(storage, (inner) => ({
+      async *list(prefix) {
+        if (prefix === cancelPrefix) throw new SluiceError("STORE_FAILED");
+        yield* inner.list(prefix);
+      },
+    }));
+    expect((await errorOf(lead("a", 1, { over }))).code).toBe("STORE_FAILED");
+    await lead("b", 2);
+    expect(clock.monotonic()).toBe(0);
+  });
+
+  it("is free for the process of one that ended on a full disk", async () => {
+    const ended = new Set<string>();
+    let isFull = false;
+    const over = changedStorage(storage, (inner) => ({
+      replace: (path, data) =>
+        isFull ? Promise.reject(new SluiceError("STORE_FULL")) : inner.replace(path, data),
+    }));
+    const first = await lead("a", 1, { over, ended });
+    isFull = true;
+    await first.end();
+    // Others cannot know that it does not lead.
+    expect((await errorOf(lead("a", 2))).code).toBe("COORDINATOR_LIVES");
+    const second = await lead("a", 1, { ended, id: "again" });
+    expect(second.record.number).toBe(2);
+    await expect(second.assertLeads()).resolves.toBeUndefined();
+  });
+
+  it("needs no listing that knows the newest record", async () => {
+    await lead("a", 1);
+    living.delete("a/1");
+    const over = changedStorage(storage, (inner) => ({
+      async *list(prefix) {
+        for await (const file of inner.list(prefix)) if (!file.path.includes("002")) yield file;
+      },
+    }));
+    const second = await lead("a", 2, { over });
+    await expect(second.assertLeads()).resolves.toBeUndefined();
+    const error = await errorOf(lead("a", 3, { over }));
+    expect(error.message).toContain("process 2 on a");
   });
 
   it("falls to one of many that try at once", async () => {

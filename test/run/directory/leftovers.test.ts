@@ -13,14 +13,16 @@ const idle = { stale: limits.staleLeftoverMs, fresh: limits.staleLeftoverMs - 1 
 
 /** Storage that a dead process left files in: they are named as what is written to `object`. */
 function withLeftovers(inner: Storage): Storage {
+  async function* found(isAsked: (object: string) => boolean): AsyncGenerator<Leftover> {
+    for (const { path, bytes } of await all(inner, "tmp/")) {
+      const [, age, object] = path.split("/");
+      if (!isAsked(object!.replaceAll("+", "/"))) continue;
+      yield { path, bytes, idleMs: idle[age as keyof typeof idle] };
+    }
+  }
   return changedStorage(inner, (storage) => ({
-    async *leftovers(prefix: string): AsyncGenerator<Leftover> {
-      for (const { path, bytes } of await all(storage, "tmp/")) {
-        const [, age, object] = path.split("/");
-        const isAsked = object!.replaceAll("+", "/").startsWith(prefix);
-        if (isAsked) yield { path, bytes, idleMs: idle[age as keyof typeof idle] };
-      }
-    },
+    leftovers: (prefix) => found((object) => object.startsWith(prefix)),
+    leftoversOf: (paths) => found((object) => paths.includes(object)),
     async *list(prefix: string) {
       for (const file of await all(storage, prefix)) {
         if (!file.path.startsWith("tmp/") || prefix === "tmp/") yield file;
@@ -57,6 +59,8 @@ function noting(inner: Storage, written: Set<string>): Storage {
 
 const left = async (storage: Storage) =>
   (await pathsOf(storage, "tmp/")).map((path) => path.slice("tmp/".length)).sort();
+const staleIn = async (storage: Storage) =>
+  (await left(storage)).flatMap((path) => /^stale\/(.*)/.exec(path)?.[1] ?? []);
 const freshOnes = objects.map((object) => `fresh/${object}`).sort();
 
 describe("what dead processes left of files that they were writing", () => {
@@ -118,6 +122,27 @@ describe("what dead processes left of files that they were writing", () => {
     expect(cleaning).toMatchObject({ files: 4, freedBytes: 16 });
     expect(await left(inside)).toEqual(freshOnes);
     expect(await left(outside)).toEqual(["stale/mine.jsonl"]);
+  });
+
+  it("stays beside a file by input, and goes from the file", async () => {
+    const runs = memoryRuns(rowsOf(3), { output: { path: "/runs/{stem}.jsonl" } });
+    const open = (location: string) => withLeftovers(runs.store(location));
+    await runs.run();
+    const outside = runs.store("/runs");
+    await leave(outside, ["rows.jsonl", "rows.jsonl.gz", "other+rows.jsonl"]);
+    await cleanRun(runs.dependenciesOf(open), runs.location(), false);
+    expect(await staleIn(outside)).toEqual(["other+rows.jsonl", "rows.jsonl.gz"]);
+  });
+
+  it("stays in the run directory's attempts when a run with one file goes on", async () => {
+    const runs = memoryRuns(rowsOf(3), { output: { path: "/runs/all.jsonl" } });
+    const open = (location: string) => withLeftovers(runs.store(location));
+    await runs.run(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
+    const outside = runs.store("/runs");
+    const ofWorker = "all.jsonl.sluice+_sluice+attempts+a+part.jsonl";
+    await leave(outside, ["all.jsonl", ofWorker]);
+    await runs.run(willing(), runs.job(), { dependencies: runs.dependenciesOf(open) });
+    expect(await staleIn(outside)).toEqual([ofWorker]);
   });
 
   it("stops no run where the store refuses", async () => {

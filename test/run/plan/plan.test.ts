@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { planPath } from "../../../src/run/directory/layout.ts";
@@ -14,7 +15,7 @@ import {
   type Task,
   TaskTable,
 } from "../../../src/run/plan/plan.ts";
-import { errorOf, jobOf, pathsOf, plannedRun, rowsOf } from "../run-fixture.ts";
+import { changedStorage, errorOf, jobOf, pathsOf, plannedRun, rowsOf } from "../run-fixture.ts";
 
 function tasks(count: number, textOf = (n: number) => "x".repeat(n % 7)): Task[] {
   return Array.from({ length: count }, (_, task) => {
@@ -75,6 +76,24 @@ describe("TaskTable", () => {
     const { table } = await tableOf(tasks(3));
     expect((await errorOf(table.task(3))).code).toBe("USAGE");
     expect((await errorOf(table.task(-1))).code).toBe("USAGE");
+  });
+
+  it("opens its files again for the next task if they could not be opened", async () => {
+    const all = tasks(3);
+    const { storage, plan } = await tableOf(all);
+    let failures = 1;
+    const shaky = changedStorage(storage, (inner) => ({
+      read: (path) =>
+        failures-- > 0 ? Promise.reject(new SluiceError("STORE_FAILED")) : inner.read(path),
+    }));
+    const table = new TaskTable(shaky, plan);
+    expect((await errorOf(table.task(0))).code).toBe("STORE_FAILED");
+    expect(await table.task(1)).toEqual(all[1]);
+    await table.close();
+    failures = 1;
+    const failed = errorOf(table.task(2));
+    await table.close();
+    expect((await failed).code).toBe("STORE_FAILED");
   });
 
   it("can be used again after it was closed", async () => {

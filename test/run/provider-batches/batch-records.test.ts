@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { BatchRecord } from "../../../src/engines/batch-records.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import { holdsOutcomes } from "../../../src/run/plan/standing-run.ts";
 import { openBatchRecords } from "../../../src/run/provider-batches/batch-records.ts";
-import { pathsOf, plannedRun, rowsOf } from "../run-fixture.ts";
+import { changedStorage, errorOf, pathsOf, plannedRun, rowsOf } from "../run-fixture.ts";
 
 const record = (number: number, key: string): BatchRecord => ({
   ...{ key, task: 1, number, url: "/v1/chat/completions" },
@@ -29,6 +30,18 @@ describe("the batches of a run at a provider", () => {
     const records = openBatchRecords(context);
     const tasks = [0, 3, 4, 7, 8, 9].map((row) => records.taskOf(row));
     expect(await Promise.all(tasks)).toEqual([0, 0, 1, 1, 2, 2]);
+  });
+
+  it("find their task once the list of tasks can be read again", async () => {
+    const { context } = await plannedRun(rowsOf(10), { shard: { rows: 4 } });
+    let failures = 1;
+    const storage = changedStorage(context.storage, (inner) => ({
+      read: (path) =>
+        failures-- > 0 ? Promise.reject(new SluiceError("STORE_FAILED")) : inner.read(path),
+    }));
+    const records = openBatchRecords({ ...context, storage });
+    expect((await errorOf(records.taskOf(4))).code).toBe("STORE_FAILED");
+    expect(await records.taskOf(4)).toBe(1);
   });
 
   it("belong to the process that kept them first, and so do their ids", async () => {

@@ -180,6 +180,14 @@ export class S3Storage implements Storage {
     }
   }
 
+  async *leftoversOf(paths: readonly string[]): AsyncIterable<Leftover> {
+    if (paths.length === 0) return;
+    const wanted = new Set(paths);
+    for await (const leftover of this.leftovers(sharedStart(paths))) {
+      if (wanted.has(uploadOf(leftover.path)!.path)) yield leftover;
+    }
+  }
+
   /** Lists all from the first to the last one, instead of the segments of each. */
   async #removeAllGrown(paths: readonly string[]): Promise<void> {
     const wanted = new Set(paths);
@@ -255,6 +263,18 @@ export class S3Storage implements Storage {
   #pathOf(key: string): string {
     return key.slice(this.#options.prefix.length);
   }
+}
+
+/** What all of the paths begin with. */
+function sharedStart(paths: readonly string[]): string {
+  const sorted = paths.toSorted();
+  const [first, last] = [sorted[0]!, sorted.at(-1)!];
+  let start = "";
+  for (const character of first) {
+    if (!last.startsWith(start + character)) break;
+    start += character;
+  }
+  return start;
 }
 
 /** The order of an object store's listings. */

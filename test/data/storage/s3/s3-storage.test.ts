@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openS3Bucket } from "../../../../src/data/s3/open.ts";
 import { storageOpener } from "../../../../src/data/storage/open.ts";
-import type { Storage } from "../../../../src/data/storage/storage.ts";
+import type { Storage, Writer } from "../../../../src/data/storage/storage.ts";
 import { storageConformance } from "../../../conformance/storage-conformance.ts";
 import { S3Proxy } from "../../../s3-proxy.ts";
 import { bucket, missingS3Server, S3Server } from "../../../s3-server.ts";
@@ -125,12 +125,21 @@ describe("an object store", () => {
   it("tells of uploads that nobody ended, and removes them", async () => {
     const place = newPlace();
     const storage = storageOpener(server.context())(place);
-    const writer = openS3Bucket(place, server.context()).writer(
-      `${place.slice(`s3://${bucket}/`.length)}/part.jsonl`,
-    );
-    for (let megabyte = 0; megabyte < 9; megabyte++) await writer.write(new Uint8Array(1 << 20));
-    const found = await Array.fromAsync(storage.leftovers!("part"));
+    const folder = place.slice(`s3://${bucket}/`.length);
+    const stores = openS3Bucket(place, server.context());
+    const [writer, beside] = [".jsonl", ".jsonl.gz"].map((end) =>
+      stores.writer(`${folder}/part${end}`),
+    ) as [Writer, Writer];
+    for (let megabyte = 0; megabyte < 9; megabyte++) {
+      for (const each of [writer, beside]) await each.write(new Uint8Array(1 << 20));
+    }
+    expect(await Array.fromAsync(storage.leftovers!("part"))).toHaveLength(2);
+    const found = await Array.fromAsync(storage.leftoversOf!(["part.jsonl"]));
     expect(found).toHaveLength(1);
+    const again = await Array.fromAsync(storage.leftoversOf!(["part.jsonl", "part.jso"]));
+    expect(again.map(({ path }) => path)).toEqual([found[0]!.path]);
+    expect(await Array.fromAsync(storage.leftoversOf!([]))).toEqual([]);
+    await beside.abort();
     expect(found[0]!.path).toMatch(/^part\.jsonl!upload-./);
     expect(found[0]!.idleMs).toBeLessThan(600_000);
     // A part that is still on its way may come after the removal, and keep the upload.
