@@ -17,6 +17,7 @@ import {
   statePrefix,
   stdinPrefix,
   successPath,
+  taskOfResult,
 } from "../directory/layout.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import { readJson } from "../directory/records.ts";
@@ -197,10 +198,8 @@ async function assertOnlyOurs(storage: Storage, first: Plan): Promise<void> {
   const outputs = new Set(plan.outputs?.base === "run" ? await madeOutputs(storage, plan) : []);
   for await (const { path } of storage.list("")) {
     if (outputs.has(path)) continue;
-    const task = Number(/part-(\d+)\./.exec(path)?.[1] ?? plan.tasks.count);
-    const isResult =
-      task < plan.tasks.count &&
-      (path === partPath(task, width, ending) || path === deadLetterPath(task, width));
+    const task = taskOfResult(path, width, ending);
+    const isResult = task !== undefined && task < plan.tasks.count;
     if (isResult || /^(_sluice\/|_manifest(\.g\d+)?\.json$|_report\.json$|_SUCCESS$)/.test(path))
       continue;
     throw new SluiceError("OUTPUT_OCCUPIED", `it holds ${path} beside the run`, {
