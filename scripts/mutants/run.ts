@@ -390,7 +390,7 @@ export const runMutations: readonly Mutation[] = [
   {
     what: "an answer that was taken over is counted twice",
     file: "src/run/bill/journaled.ts",
-    text: "if (known === digest) continue;",
+    text: "if (known === digest) return undefined;",
     replacement: "",
     tests: ["test/run/bill/journaled.test.ts"],
   },
