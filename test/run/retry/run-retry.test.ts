@@ -1,8 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../../src/foundation/clock.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
-import { memoryRuns } from "../memory-runs.ts";
+import { planPathOf } from "../../../src/run/directory/layout.ts";
+import { memoryRuns, willing } from "../memory-runs.ts";
 import { changedStorage, errorOf, rowsOf } from "../run-fixture.ts";
+import { refusing, scriptedEngine } from "../scripted-engine.ts";
 
 describe("a retry", () => {
   it("keeps leading while it looks for the rows to ask, however long that takes", async () => {
@@ -24,5 +27,21 @@ describe("a retry", () => {
     expect((await rival)?.code).toBe("COORDINATOR_LIVES");
     expect(result).toMatchObject({ exitCode: 1, summary: { sealed: true } });
     expect(await runs.damages()).toEqual([]);
+  });
+
+  it("that another process finishes before it is resumed begins no new one", async () => {
+    const runs = memoryRuns(rowsOf(4));
+    await runs.run(refusing([1, 2]));
+    await runs.retry(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
+    const engine = willing();
+    const resumed = await runs.resume(engine, async (job) => {
+      await runs.retry(refusing([2]));
+      return job;
+    });
+    expect(resumed).toBeUndefined();
+    expect(engine.asked).toEqual([]);
+    const storage = runs.store("/runs/out");
+    expect(await storage.stat(planPathOf(2))).toBeDefined();
+    expect(await storage.stat(planPathOf(3))).toBeUndefined();
   });
 });
