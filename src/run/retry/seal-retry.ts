@@ -33,7 +33,13 @@ import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
 import { findDuplicateIds, type OfIds, presentIds } from "../seal/duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
-import { planFile, removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
+import {
+  abandonedMeanwhile,
+  planFile,
+  removeJournals,
+  type SealOptions,
+  writeSeal,
+} from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
 import { letterLines, lettersFile, linesFile, mergedLines } from "../seal/task-files.ts";
 import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
@@ -67,7 +73,10 @@ export async function sealRetry(
   options: SealOptions,
 ): Promise<Manifest> {
   const { storage, plan } = context;
-  const { sealed, last } = await readSeals(storage, plan);
+  await options.assertLeads();
+  const { sealed, last, abandoned } = await readSeals(storage, plan);
+  const dropped = abandoned.find(({ generation }) => generation === plan.generation);
+  if (dropped) throw abandonedMeanwhile(dropped);
   if (last >= plan.generation && sealed) return await manifestOf(storage, sealed);
   const committed = await committedTasks(storage, plan);
   if (committed.size !== plan.tasks.count) {
