@@ -360,6 +360,13 @@ export const runMutations: readonly Mutation[] = [
     tests: ["test/run/retry/merge-task.test.ts"],
   },
   {
+    what: "a retry merges results that changed since the seal",
+    file: "src/run/directory/lines.ts",
+    text: 'if (digest.digest("hex") === sha256) return;',
+    replacement: "return;",
+    tests: ["test/run/retry/merge-task.test.ts"],
+  },
+  {
     what: "a row that failed again has no cut answer any more",
     file: "src/run/retry/cut-rows.ts",
     text: "for (const { index } of await lettersIn(storage, deadLetters?.path)) answered.delete(index);",
@@ -383,7 +390,7 @@ export const runMutations: readonly Mutation[] = [
   {
     what: "an answer that was taken over is counted twice",
     file: "src/run/bill/journaled.ts",
-    text: "if (known === digest) continue;",
+    text: "if (known === digest) return undefined;",
     replacement: "",
     tests: ["test/run/bill/journaled.test.ts"],
   },

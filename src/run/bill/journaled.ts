@@ -11,6 +11,7 @@ import {
   type RequestRecord,
   requestRecord,
   rowsOfLine,
+  type SettledLine,
 } from "../attempt/journal-line.ts";
 import { addPaidTokens } from "../attempt/tally.ts";
 import { attemptPaths, generationAttemptsPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
@@ -46,21 +47,38 @@ export async function* journaledLines(
   task: number,
   attempts: readonly string[],
 ): AsyncGenerator<{ attempt: string; line: JournalLine; isAgain: boolean }> {
-  const seen = new Map<number, string>();
+  const known = new KnownAnswers(attempts);
   for (const attempt of attempts) {
     const { journal } = attemptPaths(task, plan, attempt);
-    for await (const { line, text } of readStanding(storage, journal)) {
-      if (!isSettled(line) || attempts.length === 1) {
-        yield { attempt, line, isAgain: false };
-        continue;
-      }
-      const known = seen.get(line.index);
-      const digest = sha256Hex(text);
-      // An answer is taken over unchanged; only times distinguish two answers.
-      if (known === digest) continue;
-      seen.set(line.index, digest);
-      yield { attempt, line, isAgain: known !== undefined };
+    for await (const entry of readStanding(storage, journal)) {
+      const fresh = known.fresh(entry);
+      if (fresh) yield { attempt, ...fresh };
     }
+  }
+}
+
+/** The answers in the journals of some attempts at a task: tells who took over which. */
+export class KnownAnswers {
+  readonly #digests = new Map<number, string>();
+  readonly #areSeveral: boolean;
+
+  /** @param attempts all whose lines it is shown. */
+  constructor(attempts: readonly string[]) {
+    this.#areSeveral = attempts.length > 1;
+  }
+
+  /**
+   * @returns the line, and whether its row has another answer; undefined if it was taken over from
+   *   an attempt whose line came before.
+   */
+  fresh({ line, text }: JournalEntry): { line: JournalLine; isAgain: boolean } | undefined {
+    if (!isSettled(line) || !this.#areSeveral) return { line, isAgain: false };
+    const known = this.#digests.get(line.index);
+    const digest = sha256Hex(text);
+    // An answer is taken over unchanged; only times distinguish two answers.
+    if (known === digest) return undefined;
+    this.#digests.set(line.index, digest);
+    return { line, isAgain: known !== undefined };
   }
 }
 
@@ -90,36 +108,63 @@ export async function openTaskCounts(
   task: number,
   attempts: readonly string[],
 ): Promise<OpenTaskCounts> {
-  const counts = { paid: noPaidAnswers, answered: 0, filtered: 0, cut: 0, responses: 0 };
-  const pay = (answers: PaidAnswers) => {
-    counts.paid = addPaidAnswers(counts.paid, answers);
-  };
-  const settled = new Set<number>();
-  const partly = new Map<number, Map<number, RequestRecord>>();
+  const tally = new OpenTaskTally();
   for await (const { line, isAgain } of journaledLines(run, task, attempts)) {
+    tally.add(line, isAgain);
+  }
+  return tally.counts();
+}
+
+/** Adds up the lines of all attempts at a task. */
+export class OpenTaskTally {
+  readonly #settled = new Set<number>();
+  /** Answers to some requests of open rows. */
+  readonly #partly = new Map<number, Map<number, RequestRecord>>();
+  readonly #counts: OpenTaskCounts = {
+    paid: noPaidAnswers,
+    answered: 0,
+    filtered: 0,
+    cut: 0,
+    responses: 0,
+  };
+
+  /** @param isAgain its row has another answer. */
+  add(line: JournalLine, isAgain: boolean): void {
     const { index } = line;
-    if (isSettled(line)) {
-      pay(paidFor(line.requests));
-      partly.delete(index);
-      for (const row of rowsOfLine(line)) {
-        if (!settled.has(row)) counts[outcomeIn(line, row)]++;
-        settled.add(row);
-      }
-      if (isAgain) continue;
-      counts.responses += line.requests.length;
-      if (isCut(line.requests)) counts.cut++;
-    } else if (line.outcome === "invalid") {
-      pay({ answers: 1, ...line.usage });
-    } else if (line.outcome === "partly-answered") {
-      const ofRow = partly.get(index) ?? new Map<number, RequestRecord>();
-      partly.set(index, ofRow.set(line.request, requestRecord(line.response, line.attempts)));
+    if (isSettled(line)) this.#settle(line, isAgain);
+    else if (line.outcome === "invalid") this.#pay({ answers: 1, ...line.usage });
+    else if (line.outcome === "partly-answered") {
+      const ofRow = this.#partly.get(index) ?? new Map<number, RequestRecord>();
+      const record = requestRecord(line.response, line.attempts);
+      this.#partly.set(index, ofRow.set(line.request, record));
     }
   }
-  for (const [index, ofRow] of partly) {
-    pay(paidFor([...ofRow.values()]));
-    if (!settled.has(index)) counts.responses += ofRow.size;
+
+  counts(): OpenTaskCounts {
+    const counts = { ...this.#counts };
+    for (const [index, ofRow] of this.#partly) {
+      counts.paid = addPaidAnswers(counts.paid, paidFor([...ofRow.values()]));
+      if (!this.#settled.has(index)) counts.responses += ofRow.size;
+    }
+    return counts;
   }
-  return counts;
+
+  #settle(line: SettledLine, isAgain: boolean): void {
+    const counts = this.#counts;
+    this.#pay(paidFor(line.requests));
+    this.#partly.delete(line.index);
+    for (const row of rowsOfLine(line)) {
+      if (!this.#settled.has(row)) counts[outcomeIn(line, row)]++;
+      this.#settled.add(row);
+    }
+    if (isAgain) return;
+    counts.responses += line.requests.length;
+    if (isCut(line.requests)) counts.cut++;
+  }
+
+  #pay(answers: PaidAnswers): void {
+    this.#counts.paid = addPaidAnswers(this.#counts.paid, answers);
+  }
 }
 
 /** The answers so far of a task without a commit, and their cost. */

@@ -64,6 +64,15 @@ export function deadLetterPath(task: number, width: number): string {
   return `${deadLetterPrefix}${String(task).padStart(width, "0")}.jsonl`;
 }
 
+/** The task of a part or of dead letters; undefined for a file that a run does not name so. */
+export function taskOfResult(path: string, width: number, ending: string): number | undefined {
+  const [, digits] = /part-(\d+)\./.exec(path) ?? [];
+  if (digits === undefined) return undefined;
+  const task = Number(digits);
+  const isOurs = path === partPath(task, width, ending) || path === deadLetterPath(task, width);
+  return isOurs ? task : undefined;
+}
+
 /** The one record by which run N of a directory takes the place of the one before. */
 export function replacingPlanPath(number: number): string {
   return numbered(plansPrefix, number);

@@ -1,4 +1,6 @@
 import type { RandomReader, Storage } from "../../data/storage/storage.ts";
+import { SluiceError } from "../../foundation/errors.ts";
+import { sha256Stream } from "../../foundation/hashing.ts";
 import { limits } from "../../foundation/limits.ts";
 
 /** A line without its end; the last one of a file may lack an end. */
@@ -35,9 +37,47 @@ export async function* readLineBatches(
   }
 }
 
+/** A file, and the checksum that its content must have. */
+interface RecordedFile {
+  path: string;
+  sha256: string;
+}
+
+/**
+ * The same of a file that must still be as it was recorded. The checksum is known at the end: until
+ * then, nothing that is made from the lines may count.
+ *
+ * @throws SluiceError `RUN_DAMAGED`, at the end, if the content is another.
+ */
+export async function* recordedLineBatches(
+  storage: Pick<Storage, "open">,
+  { path, sha256 }: RecordedFile,
+): AsyncGenerator<readonly string[]> {
+  const digest = sha256Stream();
+  const reader = await storage.open(path);
+  try {
+    const batches = batchesOf(reader, (chunk) => digest.update(chunk));
+    for await (const { texts } of batches) yield texts;
+  } finally {
+    await reader.close();
+  }
+  if (digest.digest("hex") === sha256) return;
+  const problem = "its content is not what was recorded (checksum differs)";
+  throw new SluiceError("RUN_DAMAGED", problem, { file: path });
+}
+
+/** The lines of such a file, one by one. */
+export async function* recordedLines(
+  storage: Pick<Storage, "open">,
+  file: RecordedFile,
+): AsyncGenerator<string> {
+  for await (const texts of recordedLineBatches(storage, file)) yield* texts;
+}
+
 /** Lines of one chunk, or the rest after the last line end. */
 async function* batchesOf(
   reader: RandomReader,
+  onChunk: (chunk: Uint8Array) => void = () => {},
 ): AsyncGenerator<{ texts: string[]; endInNewline: boolean }> {
   const decoder = new TextDecoder();
   // New memory for each read would wait for the garbage collector.
@@ -47,6 +87,7 @@ async function* batchesOf(
     const chunk = reader.readInto
       ? memory.subarray(0, await reader.readInto(memory, offset))
       : await reader.read(offset, limits.readChunkBytes);
+    onChunk(chunk);
     const texts = (pending + decoder.decode(chunk, { stream: true })).split("\n");
     pending = texts.pop()!;
     yield { texts, endInNewline: true };

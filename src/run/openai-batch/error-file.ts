@@ -1,14 +1,13 @@
 import { relative } from "node:path";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { readLines } from "../directory/lines.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { HashedFile, writeWhole } from "../output/hashed-file.ts";
 import type { FileRecord } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
-import { lettersPath } from "../seal/task-files.ts";
+import { letterLines } from "../seal/task-files.ts";
 import { BatchLines } from "./batch-lines.ts";
 
 /**
@@ -38,9 +37,7 @@ export async function writeErrorFile(
   const lines = new BatchLines(plan);
   return writeWhole(await HashedFile.open(target, name), async (file) => {
     for (const task of tasks) {
-      const path = await lettersPath(storage, task);
-      if (path === undefined) continue;
-      for await (const letter of readLines(storage, path)) await file.add(lines.failed(letter));
+      for await (const letter of letterLines(storage, task)) await file.add(lines.failed(letter));
     }
   });
 }

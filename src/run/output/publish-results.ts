@@ -2,7 +2,7 @@ import type { Column } from "../../data/columns.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { attemptPaths, partPath, partWidth } from "../directory/layout.ts";
-import { fileChunks, readLineBatches } from "../directory/lines.ts";
+import { fileChunks, readLineBatches, recordedLineBatches } from "../directory/lines.ts";
 import type { FileRecord } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
@@ -123,7 +123,7 @@ export async function mergeFile(
 ): Promise<FileRecord> {
   return await writeWhole(await EncodedFile.open(target, path, encoding), async (file) => {
     for (const { source } of tasks) {
-      for await (const lines of readLineBatches(storage, source!.path)) await file.addAll(lines);
+      for await (const lines of recordedLineBatches(storage, source!)) await file.addAll(lines);
     }
     await assertLeads();
   });

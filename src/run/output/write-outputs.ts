@@ -4,11 +4,11 @@ import type { Slice } from "../../data/row.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { begunOutputsPath, outputsPathOf } from "../directory/layout.ts";
-import { readLines } from "../directory/lines.ts";
+import { recordedLines } from "../directory/lines.ts";
 import { suffixed } from "../job/paths.ts";
 import { eachTask, type FileRecord, type Plan, type Task } from "../plan/plan.ts";
 import { failedRowsOf } from "../retry/cut-rows.ts";
-import { plannedIndexes, readLineCounts } from "../retry/merge-task.ts";
+import { endOf, nextLines, plannedIndexes, readLineCounts } from "../retry/merge-task.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { EncodedFile } from "./encoded-file.ts";
@@ -236,15 +236,14 @@ async function* resultRows(
 ): AsyncGenerator<ResultRow> {
   const failed = new Set((await failedRowsOf(storage, entry)).map(({ index }) => index));
   const counts = await readLineCounts(storage, entry.lineCounts);
-  const all = readLines(storage, entry.source!.path);
+  const all = recordedLines(storage, entry.source!);
   const sliceOf = slicesByRow(task);
   try {
     for (const index of plannedIndexes(task)) {
       const count = failed.has(index) ? 0 : (counts.get(index) ?? 1);
-      const lines: string[] = [];
-      while (lines.length < count) lines.push((await all.next()).value!);
-      yield { index, slice: sliceOf(index), lines };
+      yield { index, slice: sliceOf(index), lines: await nextLines(all, count) };
     }
+    await endOf(all);
   } finally {
     await all.return(undefined);
   }

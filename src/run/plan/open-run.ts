@@ -80,6 +80,8 @@ export async function openOrPlan(
     const location = locateRun(wanted.output.path);
     let storage = runStorage(dependencies.openStorage(location.directory));
     let plan = await atOutput(wanted, storage, () => readJson<Plan>(storage, planPath));
+    // Files of a run that it replaced would be taken for its own, or for the user's.
+    if (plan) await finishReplacement(dependencies, location, storage, wanted);
     const replaces = plan && (await isReplaced(wanted, plan, dependencies, options, storage));
     if (!plan || replaces) {
       await options.beforePlan?.(wanted);
@@ -92,11 +94,11 @@ export async function openOrPlan(
       const isSame =
         planned.isOurs || (await matches(wanted, plan, dependencies, options, storage));
       if (!isSame) continue;
+      await finishReplacement(dependencies, location, storage);
     } else {
       assertBegunSo(storage, plan.job);
       if (!(await matches(wanted, plan, dependencies, options, storage))) continue;
     }
-    await finishReplacement(dependencies, location, storage);
     const effective = effectiveJob(plan, wanted);
     const present = { ...plan, job: effective };
     const context = runContext(location, present, dependencies, worker, storage);

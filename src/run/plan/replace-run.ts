@@ -17,10 +17,12 @@ import {
   statePrefix,
   stdinPrefix,
   successPath,
+  taskOfResult,
 } from "../directory/layout.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import { readJson } from "../directory/records.ts";
 import type { RunStorage } from "../directory/run-storage.ts";
+import type { JobSpec } from "../job/schema.ts";
 import { madeOutputs, outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { cancelReplacedBatches } from "../provider-batches/provider-side.ts";
@@ -79,40 +81,34 @@ export async function replaceRun(
  * Removes what is left of the replaced runs. Every process that works on a run calls it before.
  *
  * Results of both have the same names: a process that pauses here may wake when this run has some.
+ *
+ * @param wanted a job that may take this run's place next: its input stays.
  */
 export async function finishReplacement(
   dependencies: RunDependencies,
   location: RunLocation,
   storage: RunStorage,
+  wanted?: Pick<JobSpec, "input">,
 ): Promise<void> {
   if ((await storage.oldestLeft()) === undefined) return;
   await asMender(storage, dependencies, async () => {
     const oldest = await storage.oldestLeft();
-    if (oldest !== undefined) await removeRuns(dependencies, location, storage, oldest);
+    if (oldest === undefined) return;
+    const { job } = await readPlan(storage);
+    const kept = [job, wanted ?? job].flatMap(({ input }) => input.map(({ path }) => path));
+    const number = await storage.number;
+    for (let old = oldest; old < number; old++) {
+      await removeRun(dependencies, location, storage.of(old), kept);
+    }
+    await storage.noteCleared();
   });
-}
-
-/** @param oldest number of the first run to remove. */
-async function removeRuns(
-  dependencies: RunDependencies,
-  location: RunLocation,
-  storage: RunStorage,
-  oldest: number,
-): Promise<void> {
-  const number = await storage.number;
-  const { job } = await readPlan(storage);
-  const kept = job.input.map(({ path }) => path);
-  for (let old = oldest; old < number; old++) {
-    await removeRun(dependencies, location, storage.of(old), kept);
-  }
-  await storage.noteCleared();
 }
 
 /**
  * Removes the files of a replaced run, except its plan and its coordinators' records, which tell a
  * late process of that run that it is over, and which process may still be mending.
  *
- * @param kept input paths that stay: the new run reads them.
+ * @param kept input paths that stay: the new run reads them, or the next one.
  */
 async function removeRun(
   { openStorage, engineContext, logger }: RunDependencies,
@@ -197,10 +193,8 @@ async function assertOnlyOurs(storage: Storage, first: Plan): Promise<void> {
   const outputs = new Set(plan.outputs?.base === "run" ? await madeOutputs(storage, plan) : []);
   for await (const { path } of storage.list("")) {
     if (outputs.has(path)) continue;
-    const task = Number(/part-(\d+)\./.exec(path)?.[1] ?? plan.tasks.count);
-    const isResult =
-      task < plan.tasks.count &&
-      (path === partPath(task, width, ending) || path === deadLetterPath(task, width));
+    const task = taskOfResult(path, width, ending);
+    const isResult = task !== undefined && task < plan.tasks.count;
     if (isResult || /^(_sluice\/|_manifest(\.g\d+)?\.json$|_report\.json$|_SUCCESS$)/.test(path))
       continue;
     throw new SluiceError("OUTPUT_OCCUPIED", `it holds ${path} beside the run`, {

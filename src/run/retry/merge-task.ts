@@ -1,10 +1,9 @@
 import type { Storage } from "../../data/storage/storage.ts";
-import { SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { indexesIn } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
-import { readLines } from "../directory/lines.ts";
-import { readJson } from "../directory/records.ts";
+import { recordedLines } from "../directory/lines.ts";
 import { HashedFile, writeWhole } from "../output/hashed-file.ts";
 import type { FileRecord, Task } from "../plan/plan.ts";
 
@@ -42,6 +41,9 @@ export interface MergePaths {
 /**
  * Writes a task again: a row that the retry answered replaces its old lines, and any other row
  * stays unchanged. A row that failed again keeps one dead letter, the newer one.
+ *
+ * @throws SluiceError `RUN_DAMAGED` if a file is not as it was recorded; `source.results` are read
+ *   as far as the task's rows go.
  */
 export async function mergeTask(
   storage: Storage,
@@ -54,34 +56,37 @@ export async function mergeTask(
   const before = await deadLettersOf(storage, source.deadLetters);
   const again = await deadLettersOf(storage, commit.deadLetters);
   const asked = new Set(indexesIn(retried.task.only!));
-  const answers = readLines(storage, commit.part.path);
+  const answers = recordedLines(storage, commit.part);
   const oldCounts = await readLineCounts(storage, source.lineCounts);
   const newCounts = await readLineCounts(storage, commit.lineCounts);
   const counts: [row: number, lines: number][] = [];
   const merged = { results: 0, failed: 0, recovered: 0, filtered: 0 };
   const letters: string[] = [];
-  for (const index of plannedIndexes(task)) {
-    const wasAnswered = !before.has(index);
-    const isAnswered = asked.has(index) && !again.has(index);
-    const hadLine = wasAnswered || resultsHoldFailed;
-    const hasLine = isAnswered || (asked.has(index) && resultsHoldFailed);
-    const old = await nextLines(source.results, hadLine ? (oldCounts.get(index) ?? 1) : 0);
-    const renewed = await nextLines(answers, hasLine ? (newCounts.get(index) ?? 1) : 0);
-    const isFailed = !isAnswered && !wasAnswered;
-    const standing = isAnswered || (isFailed && hasLine) ? renewed : old;
-    for (const line of standing) await results.add(line);
-    merged.results += standing.length;
-    if (isAnswered && !wasAnswered) merged.recovered++;
-    if (isFailed) {
-      letters.push(again.get(index) ?? before.get(index)!);
-      merged.failed++;
-    } else if (standing.length !== 1) {
-      counts.push([index, standing.length]);
-      if (standing.length === 0) merged.filtered++;
+  try {
+    for (const index of plannedIndexes(task)) {
+      const wasAnswered = !before.has(index);
+      const isAnswered = asked.has(index) && !again.has(index);
+      const hadLine = wasAnswered || resultsHoldFailed;
+      const hasLine = isAnswered || (asked.has(index) && resultsHoldFailed);
+      const old = await nextLines(source.results, hadLine ? (oldCounts.get(index) ?? 1) : 0);
+      const renewed = await nextLines(answers, hasLine ? (newCounts.get(index) ?? 1) : 0);
+      const isFailed = !isAnswered && !wasAnswered;
+      const standing = isAnswered || (isFailed && hasLine) ? renewed : old;
+      for (const line of standing) await results.add(line);
+      merged.results += standing.length;
+      if (isAnswered && !wasAnswered) merged.recovered++;
+      if (isFailed) {
+        letters.push(again.get(index) ?? before.get(index)!);
+        merged.failed++;
+      } else if (standing.length !== 1) {
+        counts.push([index, standing.length]);
+        if (standing.length === 0) merged.filtered++;
+      }
     }
+    await endOf(answers);
+  } finally {
+    await answers.return(undefined);
   }
-  // The file is not read to its end, which would close it.
-  await answers.return(undefined);
   const deadLetters =
     letters.length === 0 ? null : await writeLines(storage, paths.deadLetters, letters);
   const lineCounts =
@@ -97,15 +102,33 @@ export async function readLineCounts(
   file: FileRecord | null | undefined,
 ): Promise<Map<number, number>> {
   if (!file) return new Map();
-  const counts = await readJson<[row: number, lines: number][]>(storage, file.path);
-  if (counts) return new Map(counts);
-  throw new SluiceError("RUN_DAMAGED", "the numbers of lines are missing", { file: file.path });
+  try {
+    const lines = await Array.fromAsync(recordedLines(storage, file));
+    return new Map(JSON.parse(lines.join("")) as [row: number, lines: number][]);
+  } catch (error) {
+    if (asSluiceError(error).code !== "NOT_FOUND") throw error;
+    throw new SluiceError("RUN_DAMAGED", "the numbers of lines are missing", { file: file.path });
+  }
 }
 
-async function nextLines(lines: AsyncIterator<string>, count: number): Promise<string[]> {
+export async function nextLine(lines: AsyncIterator<string>): Promise<string> {
+  const { done, value } = await lines.next();
+  if (!done) return value;
+  throw new SluiceError("RUN_DAMAGED", "there are fewer lines of results than were counted");
+}
+
+export async function nextLines(lines: AsyncIterator<string>, count: number): Promise<string[]> {
   const next: string[] = [];
-  while (next.length < count) next.push((await lines.next()).value);
+  while (next.length < count) next.push(await nextLine(lines));
   return next;
+}
+
+/** Reads on to the end, where the checksum of the lines is compared. */
+export async function endOf(lines: AsyncIterator<string>): Promise<void> {
+  let hasMore = false;
+  while (!(await lines.next()).done) hasMore = true;
+  if (!hasMore) return;
+  throw new SluiceError("RUN_DAMAGED", "there are more lines of results than were counted");
 }
 
 export function* plannedIndexes({ firstRow, rows, only }: Task): Generator<number> {
@@ -119,7 +142,8 @@ async function deadLettersOf(
 ): Promise<Map<number, string>> {
   const letters = new Map<number, string>();
   if (!file) return letters;
-  for await (const line of readLines(storage, file.path)) {
+  // All of them first: a damaged line may not be JSON.
+  for (const line of await Array.fromAsync(recordedLines(storage, file))) {
     letters.set((JSON.parse(line) as DeadLetter).index, line);
   }
   return letters;

@@ -79,7 +79,8 @@ export async function resumeRetry(
   const last = await lastJob(storage, begun);
   const job = (await options.change?.(last)) ?? last;
   const request = { where: where as RetryRequest["where"], reread, job };
-  return await runGeneration(location, dependencies, request, options);
+  // If another process has finished it meanwhile, nothing is begun.
+  return await runGeneration(location, dependencies, request, options, () => ({ tasks: [] }));
 }
 
 /** Leads a run while its next generation is planned, carried out and sealed: here or elsewhere. */

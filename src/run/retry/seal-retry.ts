@@ -9,12 +9,12 @@ import { addPaidAnswers, noPaidAnswers } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import { removeClaims } from "../claims/claims.ts";
 import { commitPath, deadLetterPath, partPath, retryPaths } from "../directory/layout.ts";
-import { readLineBatches, readLines } from "../directory/lines.ts";
+import { recordedLineBatches, recordedLines } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import { resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
 import { type Encoding, encodeFile } from "../output/encoded-file.ts";
-import { HashedFile } from "../output/hashed-file.ts";
+import { HashedFile, writeWhole } from "../output/hashed-file.ts";
 import { allColumns, isSameTable } from "../output/own-columns.ts";
 import { mergeFile } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
@@ -33,12 +33,18 @@ import type { RunContext } from "../run-context.ts";
 import { committedTasks, readCommit } from "../seal/commits.ts";
 import { findDuplicateIds, type OfIds, presentIds } from "../seal/duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
-import { planFile, removeJournals, type SealOptions, writeSeal } from "../seal/seal.ts";
+import {
+  abandonedMeanwhile,
+  planFile,
+  removeJournals,
+  type SealOptions,
+  writeSeal,
+} from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
-import { letterLines, lettersPath, linesPath, mergedLines } from "../seal/task-files.ts";
+import { letterLines, lettersFile, linesFile, mergedLines } from "../seal/task-files.ts";
 import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
 import { knownCutRows } from "./cut-rows.ts";
-import { type MergedTask, type MergeSource, mergeTask } from "./merge-task.ts";
+import { endOf, type MergedTask, type MergeSource, mergeTask, nextLine } from "./merge-task.ts";
 
 /** The retry's part in one task of the run. */
 export interface Retried {
@@ -67,7 +73,10 @@ export async function sealRetry(
   options: SealOptions,
 ): Promise<Manifest> {
   const { storage, plan } = context;
-  const { sealed, last } = await readSeals(storage, plan);
+  await options.assertLeads();
+  const { sealed, last, abandoned } = await readSeals(storage, plan);
+  const dropped = abandoned.find(({ generation }) => generation === plan.generation);
+  if (dropped) throw abandonedMeanwhile(dropped);
   if (last >= plan.generation && sealed) return await manifestOf(storage, sealed);
   const committed = await committedTasks(storage, plan);
   if (committed.size !== plan.tasks.count) {
@@ -136,12 +145,16 @@ async function mergeIntoParts(
         merge.tasks[of] = addedTask(changed.commit);
         continue;
       }
-      const results = readLines(storage, (await linesPath(storage, entry))!);
-      const sink = await HashedFile.open(storage, paths.part(of));
+      const results = recordedLines(storage, (await linesFile(storage, entry))!);
       const source = { task: await table.task(of), results, retried: changed };
-      const merged = await mergeEntry(storage, { run, entry, paths }, source, sink);
-      await results.return(undefined);
-      merge.tasks[of] = { ...merged, part: await sink.close() };
+      let merged: MergedTask;
+      const fill = async (sink: HashedFile) => {
+        merged = await mergeEntry(storage, { run, entry, paths }, source, sink);
+        await endOf(results);
+      };
+      const file = await HashedFile.open(storage, paths.part(of));
+      const part = await writeWhole(file, fill).finally(() => results.return(undefined));
+      merge.tasks[of] = { ...merged!, part };
     }
   } finally {
     await table.close();
@@ -158,8 +171,7 @@ async function mergeEntry(
 ): Promise<MergedTask> {
   const { task, lineCounts } = entry;
   // Where no other process changes them.
-  const path = await lettersPath(storage, entry);
-  const deadLetters = path === undefined ? null : { ...entry.deadLetters!, path };
+  const deadLetters = await lettersFile(storage, entry);
   const standing = { deadLetters, lineCounts, resultsHoldFailed: resultsHoldFailed(run.job) };
   const beside = { deadLetters: paths.deadLetters(task), lineCounts: paths.lineCounts(task) };
   return await mergeTask(storage, { ...source, ...standing }, sink, beside);
@@ -180,18 +192,15 @@ async function mergeIntoFile(
 ): Promise<Merge> {
   const paths = retryPaths(plan.generation, worker);
   const results = mergedLines(storage, outside, base);
-  const sink = await HashedFile.open(storage, paths.merged);
-  const merge: Merge = { tasks: {}, merged: null };
-  try {
+  const tasks: Merge["tasks"] = {};
+  const fill = async (sink: HashedFile) => {
     for await (const task of eachTask(storage, run)) {
       const changed = retried.get(task.task);
       const entry = base.tasks[task.task];
       if (!entry) {
         const added = addedTask(changed!.commit);
-        const lines = readLines(storage, added.part!.path);
-        await copyLines(lines, sink, added.results);
-        await lines.return(undefined);
-        merge.tasks[task.task] = { ...added, part: null };
+        for await (const line of recordedLines(storage, added.part!)) await sink.add(line);
+        tasks[task.task] = { ...added, part: null };
         continue;
       }
       if (!changed) {
@@ -200,12 +209,13 @@ async function mergeIntoFile(
       }
       const source = { task, results, retried: changed };
       const merged = await mergeEntry(storage, { run, entry, paths }, source, sink);
-      merge.tasks[task.task] = { ...merged, part: null };
+      tasks[task.task] = { ...merged, part: null };
     }
-  } finally {
-    await results.return(undefined);
-  }
-  return { ...merge, merged: await sink.close() };
+    await endOf(results);
+  };
+  const file = await HashedFile.open(storage, paths.merged);
+  const merged = await writeWhole(file, fill).finally(() => results.return(undefined));
+  return { tasks, merged };
 }
 
 async function copyLines(
@@ -213,7 +223,7 @@ async function copyLines(
   sink: HashedFile,
   count: number,
 ): Promise<void> {
-  for (let line = 0; line < count; line++) await sink.add((await lines.next()).value!);
+  for (let line = 0; line < count; line++) await sink.add(await nextLine(lines));
 }
 
 async function retryManifest(
@@ -492,7 +502,7 @@ async function remakeResults(
     made.parts[task] = await encodeFile(
       storage,
       path,
-      readLineBatches(storage, source.path),
+      recordedLineBatches(storage, source),
       encoding,
     );
   }

@@ -4,7 +4,13 @@ import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { unlessCleaned } from "../attempt/publish.ts";
 import { asMender, type Mender } from "../coordinate/menders.ts";
-import { deadLetterPrefix, manifestPathOf, partPrefix, successPath } from "../directory/layout.ts";
+import {
+  deadLetterPrefix,
+  manifestPathOf,
+  partPrefix,
+  successPath,
+  taskOfResult,
+} from "../directory/layout.ts";
 import { fileChunks, readLines } from "../directory/lines.ts";
 import { assertStands } from "../directory/run-storage.ts";
 import { writeErrorFile } from "../openai-batch/error-file.ts";
@@ -13,7 +19,7 @@ import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
 import { mergeFile, mergeParts } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { type WholeOutput, writeOutputs } from "../output/write-outputs.ts";
-import { type FileRecord, type Plan, readPlan, standingPlan } from "../plan/plan.ts";
+import { type FileRecord, type Plan, partDigits, readPlan, standingPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { lookAtFile } from "./fingerprint.ts";
 import type { Manifest } from "./manifest.ts";
@@ -158,7 +164,7 @@ async function mendResults(
   await writeOutputs(context, run, { tasks, columns, assertLeads: async () => {} });
 }
 
-/** Damaged parts and dead letters, and unknown ones. */
+/** Damaged parts and dead letters, and those that a late process published. */
 async function viewsAmiss(
   storage: Storage,
   { tasks, outputs }: Manifest,
@@ -183,7 +189,12 @@ async function viewsAmiss(
       if (from !== undefined && !isAlike) publish.push({ from, to: view.path });
     }
   }
-  return { publish, remove: [...found.keys()] };
+  if (found.size === 0) return { publish, remove: [] };
+  const first = await readPlan(storage);
+  const { ending } = publishedForm(first);
+  const isOurs = (path: string) => taskOfResult(path, partDigits(first), ending) !== undefined;
+  // Files of other names are the user's.
+  return { publish, remove: [...found.keys()].filter(isOurs) };
 }
 
 async function mendParts(storage: Storage, manifest: Manifest, look: ViewLook): Promise<void> {

@@ -143,12 +143,14 @@ export async function writeSeal(
     ...(planned !== undefined && { standing: planned }),
   };
   const seal = await endGeneration(storage, own);
-  if (seal.end === "abandoned") {
-    throw new SluiceError("COORDINATOR_LOST", `retry ${generation} was abandoned meanwhile`);
-  }
+  if (seal.end === "abandoned") throw abandonedMeanwhile(seal);
   const standing = seal.by === by ? manifest : await manifestOf(storage, seal);
   await publishSeal(context, seal, standing, base === null ? "sizes" : "contents");
   return standing;
+}
+
+export function abandonedMeanwhile({ generation }: Pick<Seal, "generation">): SluiceError {
+  return new SluiceError("COORDINATOR_LOST", `retry ${generation} was abandoned meanwhile`);
 }
 
 export async function planFile(storage: Storage, generation: number): Promise<FileRecord> {

@@ -1,42 +1,44 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
-import { fileChunks, readLines } from "../directory/lines.ts";
+import { fileChunks, recordedLines } from "../directory/lines.ts";
+import type { FileRecord } from "../plan/plan.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";
 
 /**
  * The file with the lines of a sealed task: under the name that only its writer uses or, after a
  * cleaning, its part. Undefined if the lines are only in the merged file.
  */
-export async function linesPath(
+export async function linesFile(
   storage: Storage,
   { source, part }: ManifestTask,
-): Promise<string | undefined> {
+): Promise<FileRecord | undefined> {
   const isThere = source && (!part || (await storage.stat(source.path)));
-  return isThere ? source.path : part?.path;
+  return isThere ? source : (part ?? undefined);
 }
 
-/** The same for the dead letters of a sealed task; undefined if it has none. */
-export async function lettersPath(
+/** The same for the dead letters of a sealed task; null if it has none. */
+export async function lettersFile(
   storage: Storage,
   { letters, deadLetters }: ManifestTask,
-): Promise<string | undefined> {
-  if (!deadLetters) return undefined;
-  const isThere = letters !== undefined && (await storage.stat(letters));
-  return isThere ? letters : deadLetters.path;
+): Promise<FileRecord | null> {
+  const isThere = deadLetters && letters !== undefined && (await storage.stat(letters));
+  return isThere ? { ...deadLetters, path: letters } : deadLetters;
 }
 
 /**
  * The dead letters of a sealed task, a line each. If a cleaning removes the file while it is read,
  * the other one has the same lines.
+ *
+ * @throws SluiceError `RUN_DAMAGED`, at the end, if they are not the sealed ones.
  */
 export async function* letterLines(
   storage: Storage,
   { letters, deadLetters }: ManifestTask,
 ): AsyncGenerator<string> {
   if (!deadLetters) return;
-  const published = () => readLines(storage, deadLetters.path);
+  const published = () => recordedLines(storage, deadLetters);
   if (letters === undefined) yield* published();
-  else yield* orElsewhere(readLines(storage, letters), published);
+  else yield* orElsewhere(recordedLines(storage, { ...deadLetters, path: letters }), published);
 }
 
 /**
@@ -76,6 +78,8 @@ export async function* taskChunks(
  * The lines of a run whose results are merged into one file, in input order: from files with names
  * that only their writers use, as long as they exist. Lines that a cleaning removes meanwhile are
  * in the merged file.
+ *
+ * @throws SluiceError `RUN_DAMAGED`, at the end of a file, if it is not the sealed one.
  */
 export async function* mergedLines(
   storage: Storage,
@@ -83,14 +87,16 @@ export async function* mergedLines(
   { merged, mergedSource, tasks }: Pick<Manifest, "merged" | "mergedSource" | "tasks">,
 ): AsyncGenerator<string> {
   const sources =
-    mergedSource === undefined ? tasks.map(({ source }) => source?.path) : [mergedSource];
-  const published = () => readLines(outside, merged!.path);
-  if (sources.length === 0 || !sources.every((path) => path !== undefined)) yield* published();
+    mergedSource === undefined
+      ? tasks.map(({ source }) => source)
+      : [{ ...merged!, path: mergedSource }];
+  const published = () => recordedLines(outside, merged!);
+  if (sources.length === 0 || !sources.every((file) => file !== undefined)) yield* published();
   else yield* orElsewhere(linesOfAll(storage, sources), published);
 }
 
-async function* linesOfAll(storage: Storage, paths: readonly string[]): AsyncGenerator<string> {
-  for (const path of paths) yield* readLines(storage, path);
+async function* linesOfAll(storage: Storage, files: readonly FileRecord[]): AsyncGenerator<string> {
+  for (const file of files) yield* recordedLines(storage, file);
 }
 
 /** Lines from their file or, if it is removed meanwhile, the rest of them from another. */

@@ -3,6 +3,7 @@ import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { RunStorage, runStorage } from "../../../src/run/directory/run-storage.ts";
+import type { JobInput } from "../../../src/run/job/schema.ts";
 import { type Plan, readPlan } from "../../../src/run/plan/plan.ts";
 import { finishReplacement, replaceRun } from "../../../src/run/plan/replace-run.ts";
 import { memoryRuns } from "../memory-runs.ts";
@@ -108,6 +109,49 @@ describe("replaceRun", () => {
     const error = await errorOf(replace());
     expect([error.code, error.place.file]).toEqual(["OUTPUT_OCCUPIED", raw.location]);
     expect(await pathsOf(raw)).toEqual(before);
+  });
+});
+
+describe("an --overwrite that was stopped before the old results were gone", () => {
+  const byRow = { output: { path: "/runs/out/{index}.json" } };
+  const byInput = { output: { path: "/runs/out", perInputFile: true } };
+
+  it.each<[string, Partial<JobInput>, Partial<JobInput>]>([
+    ["fewer tasks", { shard: { rows: 1 } }, { shard: { rows: 3 } }],
+    ["another format", {}, { output: { path: "/runs/out", format: "csv" } }],
+    ["files by row", byRow, byRow],
+    ["files by input", byInput, {}],
+  ])("goes on by the same command: %s", async (_what, before, after) => {
+    const runs = memoryRuns(rowsOf(6));
+    await runs.run(undefined, runs.job(before));
+    const isResult = /^(part-|\d+\.json|rows\.jsonl)/;
+    const dependencies = runs.dependenciesOf((directory) =>
+      changedStorage(runs.store(directory), (inner) => ({
+        async remove(path) {
+          if (isResult.test(path)) throw new SluiceError("STORE_FAILED");
+          await inner.remove(path);
+        },
+      })),
+    );
+    const job = runs.job(after);
+    const options = { overwrite: true, dependencies };
+    expect((await errorOf(runs.run(undefined, job, options))).code).toBe("STORE_FAILED");
+    const { summary } = await runs.run(undefined, job, { overwrite: true });
+    expect(summary).toMatchObject({ sealed: true, rows: { answered: 6 } });
+    expect(await runs.damages(job)).toEqual([]);
+  });
+
+  it("keeps standard input that the old run read and the next one reads", async () => {
+    const { runs, raw, plan } = await sealedRun();
+    const spool = "_sluice/stdin-abc.jsonl";
+    await raw.replace(spool, Buffer.from("{}"));
+    const input = [{ ...plan.job.input[0]!, path: `/runs/out/${spool}` }];
+    const old = { ...plan, job: { ...plan.job, input } };
+    await raw.replace("_sluice/plan.json", Buffer.from(JSON.stringify(old)));
+    await raw.replace("_sluice/plans/000002.json", Buffer.from(JSON.stringify(plan)));
+    const dependencies = runs.dependenciesOf();
+    await finishReplacement(dependencies, runs.location(), runStorage(raw), { input });
+    expect(await pathsOf(raw, "_sluice/stdin-")).toEqual([spool]);
   });
 });
 

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
 import { HashedFile } from "../../../src/run/output/hashed-file.ts";
-import type { Task } from "../../../src/run/plan/plan.ts";
+import { fileRecord, type Task } from "../../../src/run/plan/plan.ts";
 import { mergeTask } from "../../../src/run/retry/merge-task.ts";
-import { linesOf } from "../run-fixture.ts";
+import { errorOf, linesOf } from "../run-fixture.ts";
 
 interface Situation {
   task?: Partial<Task>;
@@ -19,6 +19,8 @@ interface Situation {
   /** Rows with another number of lines than one, before the retry and in it. */
   counts?: [row: number, lines: number][];
   countsAgain?: [row: number, lines: number][];
+  /** A file that changes once its checksum is known. */
+  changed?: { path: string; text: string };
 }
 
 async function merge(situation: Situation) {
@@ -27,7 +29,7 @@ async function merge(situation: Situation) {
   const store = async (path: string, lines: string[]) => {
     const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(""));
     await storage.replace(path, bytes);
-    return { path, sha256: "", bytes: bytes.length };
+    return fileRecord(path, bytes);
   };
   const lettersOf = (path: string, rows: number[] | undefined, code: string) =>
     rows
@@ -44,6 +46,10 @@ async function merge(situation: Situation) {
     deadLetters: await lettersOf("again-letters", failedAgain, "again"),
     ...(await countsOf("again-counts", situation.countsAgain)),
   } as Commit;
+  const lettersBefore = await lettersOf("letters", letters, "before");
+  const countsBefore = await countsOf("counts", situation.counts);
+  const { changed } = situation;
+  if (changed) await storage.replace(changed.path, Buffer.from(changed.text));
   const sink = await HashedFile.open(storage, "merged");
   async function* lines() {
     yield* results;
@@ -51,8 +57,8 @@ async function merge(situation: Situation) {
   const source = {
     task: planned,
     results: lines(),
-    deadLetters: await lettersOf("letters", letters, "before"),
-    ...(await countsOf("counts", situation.counts)),
+    deadLetters: lettersBefore,
+    ...countsBefore,
     resultsHoldFailed: situation.resultsHoldFailed ?? false,
     retried: { task: { ...planned, only: asked ?? "999999" }, commit },
   };
@@ -168,5 +174,39 @@ describe("mergeTask", () => {
     const merged = await merge({ results: ["b10", "b11", "b13"], letters: [12] });
     expect(merged.lines).toEqual(["b10", "b11", "b13"]);
     expect(merged.left).toEqual([{ index: 12, code: "before" }]);
+  });
+
+  it.each([
+    ["again", "x11\na12\n"],
+    ["again", "a11\n"],
+    ["again", "a11\na12\na13\n"],
+    ["again-letters", '{"index":12,"co'],
+    ["letters", '{"index":11,"code":"before"}\n'],
+    ["counts", "[[10,1],[13,1]]\n"],
+    ["again-counts", "[[11,2]]\n"],
+  ])("refuses a file that is not as it was recorded: %s", async (path, text) => {
+    const merging = merge({
+      results: ["b10.1", "b10.2"],
+      letters: [11, 12],
+      counts: [
+        [10, 2],
+        [13, 0],
+      ],
+      asked: "11-13",
+      answers: ["a11.1", "a11.2"],
+      failedAgain: [12],
+      countsAgain: [
+        [11, 2],
+        [13, 0],
+      ],
+      changed: { path, text },
+    });
+    const { code, place } = await errorOf(merging);
+    expect([code, place.file]).toEqual(["RUN_DAMAGED", path]);
+  });
+
+  it("refuses fewer lines of results than rows, which have no other checksum", async () => {
+    const merging = merge({ results: ["b10", "b11"], letters: [12] });
+    expect((await errorOf(merging)).code).toBe("RUN_DAMAGED");
   });
 });

@@ -1,9 +1,20 @@
 import { describe, expect, it } from "vitest";
+import type { Storage } from "../../../src/data/storage/storage.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
+import { cleanRun } from "../../../src/run/clean.ts";
 import { claimPath } from "../../../src/run/directory/layout.ts";
-import { memoryRuns, willing } from "../memory-runs.ts";
-import { changedStorage, pathsOf, rowsOf } from "../run-fixture.ts";
+import { type MemoryRuns, memoryRuns, willing } from "../memory-runs.ts";
+import { changedStorage, errorOf, pathsOf, rowsOf } from "../run-fixture.ts";
 import { refusing, responseOf, scriptedEngine } from "../scripted-engine.ts";
+import {
+  carriedOut,
+  filesOf,
+  preparedRun,
+  putText,
+  retried,
+  scratchFolder,
+  textOf,
+} from "../whole-run.ts";
 
 const shards = { shard: { rows: 4 } };
 const outputs = ["/runs/out", "/runs/all.jsonl"];
@@ -171,6 +182,75 @@ describe.each(outputs)("a retry of %s", (path) => {
       expect(await runs.damages(), `write ${at}`).toEqual([]);
       expect(at).toBeLessThan(40);
     }
+  });
+});
+
+describe("a retry of damaged results", () => {
+  type Damage = (text: string) => string;
+  const cutShort: Damage = (text) => text.slice(0, text.lastIndexOf("{"));
+  const sameSize: Damage = (text) => text.replace("first", "other");
+
+  /** Damages files of a sealed run, and tries to retry it. */
+  async function refused(runs: MemoryRuns, where: Storage, damaged: RegExp, damage: Damage) {
+    const { directory } = runs.location();
+    for (const path of await pathsOf(where)) {
+      if (!damaged.test(path)) continue;
+      const text = Buffer.from(await where.read(path)).toString();
+      await where.replace(path, Buffer.from(damage(text)));
+    }
+    const error = await errorOf(runs.retry());
+    expect(error.code).toBe("RUN_DAMAGED");
+    expect(error.place.file).toMatch(damaged);
+    expect(await pathsOf(runs.store(directory), "_manifest.g2")).toEqual([]);
+    // Nothing was merged, and what was answered counts once the file is restored.
+    const drafts = await pathsOf(runs.store(directory), "_sluice/generations/2/");
+    expect(drafts.filter((path) => /part-|merged/.test(path))).toEqual([]);
+  }
+
+  it.each([
+    ["/runs/out", "the source of a part", cutShort],
+    ["/runs/out", "the source of a part", sameSize],
+    ["/runs/all.jsonl", "the source of a merged file", cutShort],
+    ["/runs/all.jsonl", "the source of a merged file", sameSize],
+    ["/runs/all.csv", "lines of a table", sameSize],
+  ])("%s seals nothing: %s", async (path, _what, damage) => {
+    const runs = memoryRuns(rowsOf(6), { ...shards, output: { path } });
+    await runs.run(refusing([1, 5], "first"));
+    const store = runs.store(runs.location().directory);
+    await refused(runs, store, /attempts\/.*\/0\/.*\/part\.jsonl$/, damage);
+  });
+
+  it.each(outputs)("of %s seals nothing after a cleaning either", async (path) => {
+    const runs = memoryRuns(rowsOf(6), { ...shards, output: { path } });
+    await runs.run(refusing([1, 5], "first"));
+    await cleanRun(runs.dependenciesOf(), runs.location(), false);
+    const { directory, outside } = runs.location();
+    const where = runs.store(path === "/runs/out" ? directory : outside);
+    await refused(runs, where, /^(part-00000|all)\.jsonl$/, sameSize);
+  });
+
+  it("does not send rows if dead letters are damaged", async () => {
+    const runs = memoryRuns(rowsOf(6), { ...shards, output: { path: "/runs/out" } });
+    await runs.run(refusing([1, 5], "first"));
+    const store = runs.store("/runs/out");
+    const engine = willing();
+    for (const path of await pathsOf(store, "_sluice/attempts/")) {
+      if (!path.endsWith("dead-letters.jsonl")) continue;
+      const text = Buffer.from(await store.read(path)).toString();
+      await store.replace(path, Buffer.from(text.replace("first", "other")));
+    }
+    expect((await errorOf(runs.retry(engine))).code).toBe("RUN_DAMAGED");
+    expect(engine.asked).toEqual([]);
+  });
+
+  it("refuses a part that is the same file as its source, as on a local disk", async () => {
+    const run = preparedRun(scratchFolder());
+    await carriedOut(run);
+    const text = textOf(run, "part-00001.jsonl");
+    putText(run, "part-00001.jsonl", text.slice(0, text.lastIndexOf("{")));
+    const error = await errorOf(retried(run, "Say again {{ id }}"));
+    expect(error.code).toBe("RUN_DAMAGED");
+    expect(filesOf(run)).not.toContain("_manifest.g2.json");
   });
 });
 

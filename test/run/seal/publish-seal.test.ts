@@ -37,6 +37,27 @@ describe("completeSeal", () => {
     expect(await runs.damages()).toEqual([]);
   });
 
+  it("removes what a late process published, and no file of the user", async () => {
+    const runs = memoryRuns(rowsOf(2));
+    await runs.run();
+    const storage = runs.store("/runs/out");
+    const late = ["part-00007.jsonl", "_dead-letters/part-00007.jsonl"];
+    const own = [
+      ...["part-7.jsonl", "part-00007.parquet", "part-all.jsonl", "part-stats/by-day.csv"],
+      "_dead-letters/part-notes.txt",
+    ];
+    for (const path of [...late, ...own]) await storage.replace(path, Buffer.from("{}\n"));
+    const places = { storage, outside: storage, openStorage: () => storage };
+    const plan = await readPlan(storage);
+    for (const look of ["sizes", "contents"] as const) {
+      await completeSeal(places, plan, mender, look);
+      const left = await pathsOf(storage);
+      expect(left.filter((path) => late.includes(path))).toEqual([]);
+      expect(left).toEqual(expect.arrayContaining(own));
+    }
+    expect((await runs.damages()).map(({ file }) => file)).toEqual(own.toSorted());
+  });
+
   it("says nothing of a run that is not sealed", async () => {
     const runs = memoryRuns(rowsOf(2));
     await runs.run(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
