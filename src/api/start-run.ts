@@ -1,5 +1,5 @@
 import type { DelegatedCall, OpenBackend } from "../backends/context.ts";
-import { asSluiceError } from "../foundation/errors.ts";
+import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { RunLocation } from "../run/directory/locate.ts";
 import type { JobSpec } from "../run/job/schema.ts";
@@ -89,6 +89,11 @@ async function begin(
     });
   if (start.kind === "job") {
     const { job, overwrite, fork, extend } = start;
+    if (overwrite && fork) {
+      throw new SluiceError("USAGE", "--overwrite replaces the run, and --fork leaves it", {
+        hint: "give one of them",
+      });
+    }
     const delegated = delegate(job, { overwrite, fork, extend });
     if (delegated) return await delegated;
     const { runJob } = await import("../run/run-job.ts");

@@ -3,12 +3,13 @@ import { openSync } from "node:fs";
 import { mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemProcesses } from "../api/process-table.ts";
+import { withStoreErrors } from "../data/storage/local-errors.ts";
 import { entryCommand } from "../entry.ts";
 import { sleep } from "../foundation/clock.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { isJsonObject, jsonObjectIn } from "../foundation/json.ts";
 import type { Processes, ProcessIdentity } from "../run/coordinate/processes.ts";
-import { type CliIo, write } from "./io.ts";
+import { type CliIo, type StopSignal, signalCodes, write } from "./io.ts";
 
 const recordName = ".sluice-serve.json";
 
@@ -32,11 +33,17 @@ interface RunningRecord {
  * @param args the whole command line, with `--start`.
  * @throws SluiceError `SERVER_RUNNING`.
  */
-export async function startInBackground(args: readonly string[], io: CliIo): Promise<void> {
+export async function startInBackground(
+  args: readonly string[],
+  isJson: boolean,
+  io: CliIo,
+): Promise<void> {
   await assertNoneRuns(io);
   const log = join(io.workingDirectory, logName);
-  await mkdir(dirname(log), { recursive: true });
-  const output = openSync(log, "a");
+  const output = await withStoreErrors(log, async () => {
+    await mkdir(dirname(log), { recursive: true });
+    return openSync(log, "a");
+  });
   const { size: logStart } = await stat(log);
   const [executable, ...main] = entryCommand("cli/main", io.process.executable);
   const own = args.map((arg) => (arg === "--start" ? "--foreground" : arg));
@@ -53,21 +60,34 @@ export async function startInBackground(args: readonly string[], io: CliIo): Pro
   child.once("error", () => {
     ended = 1;
   });
-  for (;;) {
-    const record = await readRecord(io);
-    if (record !== undefined && record.process.pid === child.pid) {
-      child.unref();
-      const { inference, management } = record.addresses;
-      return write(io, `${inference} and ${management} are served by process ${child.pid}\n`);
+  let received: StopSignal | undefined;
+  // Of a group of its own, it gets no signal from the terminal.
+  const ignore = io.onSignal((signal) => {
+    if (received) return io.leave(signal);
+    received = signal;
+    child.kill();
+  });
+  try {
+    while (ended === undefined) {
+      const record = await readRecord(io);
+      if (!received && record !== undefined && record.process.pid === child.pid) {
+        child.unref();
+        return await write(io, startedText(record, isJson));
+      }
+      await sleep(io.clock, pollMs);
     }
-    if (ended !== undefined) {
-      const said = (await readFile(log)).subarray(logStart).toString();
-      io.stderr.write(said);
-      io.setExitCode(ended);
-      return;
-    }
-    await sleep(io.clock, pollMs);
+  } finally {
+    ignore();
   }
+  if (received) return io.setExitCode(signalCodes[received]);
+  io.stderr.write((await readFile(log)).subarray(logStart).toString());
+  io.setExitCode(ended);
+}
+
+function startedText({ process: { pid }, addresses }: RunningRecord, isJson: boolean): string {
+  if (isJson) return `${JSON.stringify({ addresses, pid })}\n`;
+  const { inference, management } = addresses;
+  return `${inference} and ${management} are served by process ${pid}\n`;
 }
 
 /**
@@ -113,8 +133,10 @@ export async function announce(
   const own = processesOf(io).self();
   const path = join(io.workingDirectory, recordName);
   const draft = `${path}.${own.pid}`;
-  await writeFile(draft, `${JSON.stringify({ process: own, addresses })}\n`, { mode: 0o600 });
-  await rename(draft, path);
+  await withStoreErrors(path, async () => {
+    await writeFile(draft, `${JSON.stringify({ process: own, addresses })}\n`, { mode: 0o600 });
+    await rename(draft, path);
+  });
   return () => removeRecord(own, io);
 }
 

@@ -2,7 +2,7 @@ import { homeDirectory } from "../api/home.ts";
 import type { PackageContext } from "../engines/packages/packages.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { textLogger } from "../foundation/logger.ts";
-import type { CliIo, StopSignal } from "./io.ts";
+import { type CliIo, type StopSignal, signalCodes } from "./io.ts";
 
 /** What fetching models and engine packages may use of this process. */
 export function downloadContext(io: CliIo, signal: AbortSignal): PackageContext {
@@ -24,7 +24,8 @@ export function downloadContext(io: CliIo, signal: AbortSignal): PackageContext 
 
 /**
  * Runs an action that a stop signal (Ctrl-C) ends: its signal is aborted, the exit code is that of
- * the signal, and a line says that the same command continues the work.
+ * the signal, and a line says that the same command continues the work. A second one ends it at
+ * once.
  */
 export async function untilStopped(
   io: CliIo,
@@ -33,6 +34,7 @@ export async function untilStopped(
   const stop = new AbortController();
   let received: StopSignal | undefined;
   const ignore = io.onSignal((signal) => {
+    if (received) return io.leave(signal);
     received = signal;
     stop.abort(new SluiceError("INTERNAL", `stopped by ${signal}`));
   });
@@ -41,7 +43,7 @@ export async function untilStopped(
   } catch (error) {
     if (received === undefined) throw error;
     io.stderr.write("stopped; the same command continues from here\n");
-    io.setExitCode(received === "SIGINT" ? 130 : received === "SIGTERM" ? 143 : 129);
+    io.setExitCode(signalCodes[received]);
   } finally {
     ignore();
   }

@@ -75,13 +75,19 @@ export async function exportResults(
   }
   const name = basename(path);
   let written = 0;
-  if (format.name === "jsonl" && !format.compression) {
+  if (format.name === "jsonl") {
+    const { compressedChunks } = await import("../data/formats/compressing.ts");
     // Bytes stay unchanged: a failed row may not be text at all.
-    await writeWhole(await HashedFile.open(storage, name), async (file) => {
+    const bytes = (async function* () {
       for await (const chunk of read()) {
-        await file.write(chunk);
+        yield chunk;
         for (const byte of chunk) if (byte === lineFeed) written++;
       }
+    })();
+    const { compression } = format;
+    await writeWhole(await HashedFile.open(storage, name), async (file) => {
+      const chunks = compression ? compressedChunks(bytes, compression) : bytes;
+      for await (const chunk of chunks) await file.write(chunk);
     });
   } else {
     await writeWhole(await EncodedFile.open(storage, name, { format, columns }), async (file) => {

@@ -5,6 +5,14 @@ import type { Surroundings } from "../api/surroundings.ts";
 /** Signals that ask a command to stop. */
 export type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP" | "SIGUSR1";
 
+/** The exit code of a command that a signal stopped, as a shell counts it. */
+export const signalCodes: Readonly<Record<StopSignal, number>> = {
+  SIGINT: 130,
+  SIGTERM: 143,
+  SIGHUP: 129,
+  SIGUSR1: 138,
+};
+
 /**
  * Everything that a command may use of its process. `main.ts` makes one from the real process;
  * tests make their own.
@@ -67,4 +75,11 @@ export interface CommandCall {
   args?: readonly string[];
   /** Declares every command with all its flags, outside the program. */
   declareAll(): Promise<Command[]>;
+}
+
+/** The words that call a command, such as `sluice model pull`. */
+export function commandPath(command: Command): string {
+  const names: string[] = [];
+  for (let at: Command | null = command; at; at = at.parent) names.unshift(at.name());
+  return names.join(" ");
 }

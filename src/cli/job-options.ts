@@ -10,7 +10,7 @@ import { type JobKey, jobKeyNamed, jobKeys, type NamedKey } from "../run/job/key
 import type { JobFlags } from "../run/job/layers.ts";
 import type { LoadedJob } from "../run/job/load.ts";
 import { wrap } from "../terminal/table.ts";
-import type { CliIo } from "./io.ts";
+import { type CliIo, commandPath } from "./io.ts";
 import { collect } from "./run-call.ts";
 
 /** Options that define a job, as commander passes them to an action. */
@@ -154,7 +154,7 @@ const rowEndings = /\.(jsonl|ndjson|csv|tsv|parquet|arrow|feather|ipc|txt)$/i;
 async function assertNoOtherFile(file: string, command: Command, io: JobPlace): Promise<void> {
   const compression = compressionOf(file);
   const bare = compression ? file.slice(0, -compression.ending.length) : file;
-  const name = command.name();
+  const name = commandPath(command).replace(/^sluice /, "");
   if (compression || rowEndings.test(bare)) {
     const hint =
       name === "run-batch"

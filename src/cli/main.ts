@@ -6,7 +6,7 @@ import { systemClock } from "../foundation/clock.ts";
 import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError } from "../foundation/errors.ts";
 import { systemRandom } from "../foundation/random.ts";
-import type { CliIo, StopSignal } from "./io.ts";
+import { type CliIo, type StopSignal, signalCodes } from "./io.ts";
 import { runCommandLine } from "./program.ts";
 import { report } from "./report.ts";
 
@@ -47,6 +47,8 @@ function processIo(): CliIo {
     random: systemRandom,
     setExitCode,
     leave(signal) {
+      // The kernel keeps a container's first process from such an end.
+      if (process.pid === 1) process.exit(signalCodes[signal]);
       process.removeAllListeners(signal);
       process.kill(process.pid, signal);
     },

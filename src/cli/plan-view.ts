@@ -1,5 +1,5 @@
+import type { StoreOptions } from "../data/s3/store-options.ts";
 import type { InferenceRequest } from "../foundation/inference.ts";
-import { quotedWord } from "../foundation/shown-path.ts";
 import { clipped } from "../foundation/suggest.ts";
 import { spacedJson } from "../prompt/value-text.ts";
 import type { Advice, AdviceOption } from "../run/advise/advise.ts";
@@ -145,10 +145,15 @@ function slotLines({ line, slots }: NonNullable<InferenceRequest["slottedLine"]>
   return [`     [answer] ${line}`, ...facts];
 }
 
-/** The commands that start work on a frozen plan. */
-export function workerCommands(directory: string, tasks: number): string[] {
+/**
+ * The commands that start work on a frozen plan; only the first one carries out all of it.
+ *
+ * @param run as arguments of a command.
+ */
+export function workerCommands(run: string, tasks: number, store?: StoreOptions): string[] {
+  // Workers that join need a store that can create an object once.
+  if (store?.conditional === "none") return [`sluice resume ${run}`];
   const last = tasks - 1;
-  const run = quotedWord(directory);
   return [
     `sluice worker ${run} --tasks ${last > 0 ? `0-${last}` : "0"}`,
     `sluice worker ${run} --share 0/${Math.min(16, Math.max(1, tasks))}`,

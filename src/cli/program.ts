@@ -7,7 +7,7 @@ import { quotedWord } from "../foundation/shown-path.ts";
 import { nearest, nearestKey } from "../foundation/suggest.ts";
 import type { Telemetry } from "../foundation/telemetry.ts";
 import { type CommandEntry, commandTable } from "./command.ts";
-import type { CliIo, CommandCall } from "./io.ts";
+import { type CliIo, type CommandCall, commandPath } from "./io.ts";
 import { report } from "./report.ts";
 
 interface ProgramOptions {
@@ -205,11 +205,4 @@ function unknownCommand(word: string, names: readonly string[], hint: string): S
   return new SluiceError("USAGE", `unknown command ${word}${meant(nearest(word, names))}`, {
     hint,
   });
-}
-
-/** The words that call a command, such as `sluice model pull`. */
-function commandPath(command: Command): string {
-  const names: string[] = [];
-  for (let at: Command | null = command; at; at = at.parent) names.unshift(at.name());
-  return names.join(" ");
 }

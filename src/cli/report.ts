@@ -1,6 +1,12 @@
 import { exitCodes } from "../foundation/error-table.ts";
 import type { SluiceError } from "../foundation/errors.ts";
-import type { CliIo } from "./io.ts";
+import { type CliIo, type StopSignal, signalCodes } from "./io.ts";
+
+/** The signals that caused errors. */
+const causes = new WeakMap<Error, StopSignal>();
+
+/** Notes that an error is only the end by a signal, whose exit code it gets when reported. */
+export const causedBy = (signal: StopSignal, error: Error) => void causes.set(error, signal);
 
 /**
  * Prints an error to stderr and sets its exit code. Faults of Sluice are printed with their stack.
@@ -11,5 +17,6 @@ export function report(error: SluiceError, io: Pick<CliIo, "stderr" | "setExitCo
     const origin = error.cause instanceof Error ? error.cause : error;
     io.stderr.write(`${origin.stack ?? origin.message}\n`);
   }
-  io.setExitCode(error.exitCode);
+  const signal = causes.get(error);
+  io.setExitCode(signal ? signalCodes[signal] : error.exitCode);
 }

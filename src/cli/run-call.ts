@@ -5,14 +5,13 @@ import { type OpenBackends, openBackends } from "../backends/registry.ts";
 import { exitCodes } from "../foundation/error-table.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import type { Logger } from "../foundation/logger.ts";
-import type { RunDependencies } from "../run/dependencies.ts";
 import { locateRun } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import type { RunResult } from "../run/run-job.ts";
 import { openProgress, type Progress } from "../terminal/progress.ts";
 import { type CliIo, write, writeJson } from "./io.ts";
 import { report } from "./report.ts";
-import { argumentOf, openTarget, withOwnStores } from "./run-target.ts";
+import { type OpenedStore, openTarget, runArguments, withOwnStores } from "./run-target.ts";
 import type { Interruption } from "./until-signal.ts";
 
 /** Ctrl-C in a call whose workers a scheduler started. */
@@ -103,21 +102,21 @@ export function startOptions(
  */
 export async function endCall(
   { result, exitCode }: EndedCall,
-  dependencies: RunDependencies,
+  place: OpenedStore,
   options: { json?: boolean; quiet?: boolean },
   io: CliIo,
 ): Promise<void> {
   const { summary, error, wasSealed } = result;
   if (error?.code === "RUN_DETACHED")
-    return await tellDetached(summary, exitCode, dependencies, io);
+    return await tellDetached(summary, exitCode, { ...place, ...options }, io);
   if (error) report(error, io);
   if (io.isOutputTerminal && !options.json) {
     const { summaryLines, summaryFacts } = await import("./summary-view.ts");
-    const facts = await summaryFacts(result, dependencies, io);
+    const facts = await summaryFacts(result, place, io);
     await write(io, `${summaryLines(summary, facts, io.columns()).join("\n")}\n`);
   } else {
     if (!options.json) tellPlace(summary, wasSealed, options, io);
-    else if (wasSealed) dependencies.logger.log("info", nothingToDo(summary));
+    else if (wasSealed) place.dependencies.logger.log("info", nothingToDo(summary));
     await writeJson(io, summary);
   }
   io.setExitCode(exitCode ?? result.exitCode);
@@ -127,10 +126,10 @@ export async function endCall(
 async function tellDetached(
   { output, run_id }: RunResult["summary"],
   exitCode: number | undefined,
-  { openStorage }: RunDependencies,
+  { dependencies, store, json, quiet }: OpenedStore & { json?: boolean; quiet?: boolean },
   io: CliIo,
 ): Promise<void> {
-  const run = argumentOf(output, io);
+  const run = runArguments(output, store, io);
   const commands = [
     [`sluice attach ${run}`, "shows it live, to its end"],
     [`sluice status ${run}`, "shows its state"],
@@ -139,12 +138,15 @@ async function tellDetached(
   const width = Math.max(...commands.map(([command]) => command!.length));
   const lines = commands.map(([command, what]) => `  ${command!.padEnd(width)}  ${what}\n`);
   const { readSubmissions } = await import("../run/submissions.ts");
-  const storage = runStorage(openStorage(locateRun(output).directory));
+  const storage = runStorage(dependencies.openStorage(locateRun(output).directory));
   const { scheduler, id } = (await readSubmissions(storage)).at(-1) ?? {};
-  if (io.isOutputTerminal) await write(io, `run ${run_id} continues as ${scheduler} ${id}\n`);
-  else io.stderr.write(lines.join(""));
-  const line = `${JSON.stringify({ run_id, output, scheduler, submission: id })}\n`;
-  await write(io, io.isOutputTerminal ? lines.join("") : line);
+  if (io.isOutputTerminal && !json) {
+    await write(io, `run ${run_id} continues as ${scheduler} ${id}\n${lines.join("")}`);
+  } else {
+    // With --json, stderr is lines of JSON as well.
+    if (!json && !quiet) io.stderr.write(lines.join(""));
+    await writeJson(io, { run_id, output, scheduler, submission: id });
+  }
   io.setExitCode(exitCode ?? exitCodes.ok);
 }
 

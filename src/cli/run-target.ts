@@ -1,11 +1,13 @@
+import { readFile } from "node:fs/promises";
 import { dirname, relative } from "node:path";
 import type { Command } from "commander";
 import { runDependencies } from "../api/run-dependencies.ts";
-import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-options.ts";
+import { type StoreOptions, storeFlags, storeFromEnvironment } from "../data/s3/store-options.ts";
 import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
-import { type Logger, textLogger } from "../foundation/logger.ts";
+import { jsonObjectIn } from "../foundation/json.ts";
+import { type Logger, silentLogger, textLogger } from "../foundation/logger.ts";
 import { quotedWord } from "../foundation/shown-path.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { planPath, successPath } from "../run/directory/layout.ts";
@@ -15,10 +17,15 @@ import { type Plan, readPlan } from "../run/plan/plan.ts";
 import type { CliIo } from "./io.ts";
 import { withStoreFlags } from "./store-flags.ts";
 
-/** A run that was given to a command. */
-export interface RunTarget {
-  location: RunLocation;
+/** The world of a command about a run, and the options of the object store in it. */
+export interface OpenedStore {
   dependencies: RunDependencies;
+  store: StoreOptions | undefined;
+}
+
+/** A run that was given to a command. */
+export interface RunTarget extends OpenedStore {
+  location: RunLocation;
   storage: Storage;
   /** Rooted at the run directory's parent. */
   outside: Storage;
@@ -41,7 +48,7 @@ export function withRun(command: Command, given: CliIo): CliIo {
  *   errors of `loadJob`.
  */
 export async function openTarget(run: string, io: CliIo, logger?: Logger): Promise<RunTarget> {
-  const { path, store } = await outputOf(run, io);
+  const { path, store = storeFromEnvironment(io.environment) } = await outputOf(run, io);
   const location = locateRun(path);
   const log = logger ?? textLogger((line) => void io.stderr.write(line));
   const dependencies = runDependencies(io, log, store);
@@ -53,7 +60,7 @@ export async function openTarget(run: string, io: CliIo, logger?: Logger): Promi
     const options = isNear ? { hint: `${above} is a run: give that directory` } : {};
     throw new SluiceError("NOT_A_RUN", path, options);
   }
-  return { location, dependencies, storage, outside: openStorage(location.outside) };
+  return { location, dependencies, store, storage, outside: openStorage(location.outside) };
 }
 
 /**
@@ -70,7 +77,7 @@ export async function withOwnStores(
   const given = Object.entries(storeFromEnvironment(io.environment));
   const own = { ...store, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
   const dependencies = runDependencies(io, target.dependencies.logger, own);
-  return { ...target, dependencies, plan };
+  return { ...target, dependencies, store: own, plan };
 }
 
 /** The place of a run, from its output or its job file. */
@@ -79,19 +86,43 @@ export async function outputOf(
   io: CliIo,
 ): Promise<{ path: string; store?: StoreOptions | undefined }> {
   const path = absoluteLocation(io.workingDirectory, run);
-  if (!/\.ya?ml$/i.test(run)) return { path };
+  if (!/\.ya?ml$/i.test(run) && !(await isJsonJob(path, io))) return { path };
   const { loadJob } = await import("../run/job/load.ts");
   const { environment, workingDirectory } = io;
   const { job } = await loadJob({ file: run, environment, workingDirectory });
   return { path: job.output.path, store: job.store };
 }
 
+/** True for a job file of JSON: `.json` is the ending of results as well. */
+async function isJsonJob(path: string, io: CliIo): Promise<boolean> {
+  if (!/\.json$/i.test(path) || schemeOf(path) !== undefined) return false;
+  const { openStorage } = runDependencies(io, silentLogger);
+  if (await holdsRun(runStorage(openStorage(locateRun(path).directory)))) return false;
+  return jsonObjectIn(await readFile(path, "utf8").catch(() => "")) !== undefined;
+}
+
 /** A place as an argument of a command to type here: short, and quoted where needed. */
 export function argumentOf(place: string, { workingDirectory }: Pick<CliIo, "workingDirectory">) {
   const near = schemeOf(place) === undefined ? relative(workingDirectory, place) : place;
   const short = near === "" || near.startsWith("../..") ? place : near;
-  return quotedWord(short);
+  // Otherwise the name would be read as an option.
+  return quotedWord(short.startsWith("-") ? `./${short}` : short);
 }
+
+/** The options by which a command without a job finds a run's store; none for a local place. */
+export function storeArguments(place: string, store: StoreOptions | undefined): string {
+  if (schemeOf(place) === undefined) return "";
+  return storeFlags(store)
+    .map((word) => ` ${quotedWord(word)}`)
+    .join("");
+}
+
+/** A run as the arguments of a command to type here. */
+export const runArguments = (
+  place: string,
+  store: StoreOptions | undefined,
+  io: Pick<CliIo, "workingDirectory">,
+) => argumentOf(place, io) + storeArguments(place, store);
 
 async function holdsRun(storage: Storage): Promise<boolean> {
   for (const path of [planPath, successPath]) if (await storage.stat(path)) return true;

@@ -8,15 +8,19 @@ import { batchesOf, counted, dollars, grouped, sized, spentOf } from "../termina
 import { clip, right, table } from "../terminal/table.ts";
 import { raisedIfSpent, retrySteps } from "./summary-view.ts";
 
-/** A status as lines for people, none longer than `columns`. */
+/**
+ * A status as lines for people, none longer than `columns`.
+ *
+ * @param wanted `flags` are those that commands about the run need.
+ */
 export function statusLines(
   { run, tasks, workers }: StatusReport,
-  wanted: { tasks?: boolean; workers?: boolean },
+  wanted: { tasks?: boolean; workers?: boolean; flags: string },
   columns: number,
 ): string[] {
   const lines = runLines(run).map((line) => clip(line, columns));
   // Commands are meant to be copied: they are never cut.
-  lines.push(...nextSteps(run));
+  lines.push(...nextSteps(run, wanted.flags));
   if (wanted.tasks) lines.push("", ...taskLines(tasks, columns));
   if (wanted.workers) lines.push("", ...workerLines(workers, columns));
   return lines;
@@ -96,9 +100,9 @@ function rateLines({ rowsPerSecond, etaSeconds, live }: RunStatus): string[] {
 }
 
 /** The next command for a person, if there is one. */
-function nextSteps(run: RunStatus): string[] {
+function nextSteps(run: RunStatus, flags: string): string[] {
   const { state, openTasks, rows, tasks, openRetry } = run;
-  const location = quotedWord(run.location);
+  const location = quotedWord(run.location) + flags;
   if (state === "running") return [];
   if (run.needsProgram) {
     return run.sealedAt === null ? ["  to continue: run the program that began it again"] : [];
@@ -115,7 +119,7 @@ function nextSteps(run: RunStatus): string[] {
     if (run.sealedAt === null) return [`  every task is done: sluice seal ${location}`];
     const steps = rows.failed === 0 ? [] : retrySteps(Object.keys(run.errors), again);
     if (run.cut && run.cutRetry)
-      steps.push([run.cutRetry, "processes rows with cut answers again"]);
+      steps.push([run.cutRetry + flags, "processes rows with cut answers again"]);
     return steps.map(([command, what]) => `  ${command}  ${what}`);
   }
   const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to continue";

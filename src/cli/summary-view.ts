@@ -1,6 +1,5 @@
 import { type ErrorCode, errorTable, exitCodes } from "../foundation/error-table.ts";
 import { leadingCoordinator } from "../run/coordinate/coordinator.ts";
-import type { RunDependencies } from "../run/dependencies.ts";
 import { locateRun } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import { readPlan } from "../run/plan/plan.ts";
@@ -14,7 +13,7 @@ import { duration, rate } from "../terminal/progress-view.ts";
 import { counted, dollars, grouped } from "../terminal/quantities.ts";
 import { clip, wrap } from "../terminal/table.ts";
 import type { CliIo } from "./io.ts";
-import { argumentOf } from "./run-target.ts";
+import { argumentOf, type OpenedStore, runArguments } from "./run-target.ts";
 
 /** What a person sees beside the summary. */
 interface SummaryFacts {
@@ -28,18 +27,21 @@ interface SummaryFacts {
   cutRetry: string | undefined;
   /** The error already names a command that helps. */
   isAdvised: boolean;
-  /** The output as an argument of a command to type here. */
+  /** The output, in short. */
+  place: string;
+  /** The same as arguments of a command to type here. */
   run: string;
   paint: Paint;
 }
 
 export async function summaryFacts(
   { summary, wasSealed, error }: RunResult,
-  { openStorage }: Pick<RunDependencies, "openStorage">,
+  { dependencies, store }: OpenedStore,
   io: CliIo,
 ): Promise<SummaryFacts> {
   const { output, sealed } = summary;
-  const storage = runStorage(openStorage(locateRun(output).directory));
+  const run = runArguments(output, store, io);
+  const storage = runStorage(dependencies.openStorage(locateRun(output).directory));
   const manifest = sealed ? await readManifest(storage) : undefined;
   const isOver = sealed && summary.rows.failed === 0;
   const { budget } = (isOver ? undefined : (await leadingCoordinator(storage))?.job) ?? {};
@@ -49,10 +51,11 @@ export async function summaryFacts(
     duplicates: manifest && duplicatesNotice(manifest),
     budget: { ...budget },
     cutRetry: manifest?.cut
-      ? cutRetryOf((await readPlan(storage, manifest.generation)).job, argumentOf(output, io))
+      ? cutRetryOf((await readPlan(storage, manifest.generation)).job, run)
       : undefined,
     isAdvised: error?.hint.includes("sluice ") ?? false,
-    run: argumentOf(output, io),
+    place: argumentOf(output, io),
+    run,
     paint: paintFor(io.isOutputTerminal, io),
   };
 }
@@ -62,7 +65,7 @@ const maxReasons = 5;
 
 /** How a run ended, for people: only lines with commands are longer than `columns`. */
 export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: number): string[] {
-  const { name, duplicates, run, paint } = facts;
+  const { name, duplicates, place, paint } = facts;
   const cut = cutText(summary.rows.answered, summary.finish_reasons?.length);
   const { rows, prompt_tokens, total_tokens_generated, run_time_sec, tokens_per_sec } = summary;
   const { stopped_by } = summary;
@@ -93,7 +96,7 @@ export function summaryLines(summary: RunSummary, facts: SummaryFacts, columns: 
   ];
   const steps = nextSteps(summary, facts);
   const width = Math.max(...steps.map(([command]) => command.length));
-  lines.push(`  ${summary.sealed ? "results" : "run    "}  ${run}`);
+  lines.push(`  ${summary.sealed ? "results" : "run    "}  ${place}`);
   // Longer than the other labels, which need no such space.
   if (facts.cutRetry) steps.push([facts.cutRetry, "processes rows with cut answers again"]);
   for (const [at, [command, what]] of steps.entries()) {

@@ -2,14 +2,8 @@ import { createInterface } from "node:readline";
 import type { ReadStream } from "node:tty";
 import { SluiceError } from "../foundation/errors.ts";
 import type { Logger } from "../foundation/logger.ts";
-import type { CliIo, StopSignal } from "./io.ts";
-
-const signalCodes: Record<StopSignal, number> = {
-  SIGINT: 130,
-  SIGTERM: 143,
-  SIGHUP: 129,
-  SIGUSR1: 138,
-};
+import { type CliIo, type StopSignal, signalCodes } from "./io.ts";
+import { causedBy } from "./report.ts";
 
 /** What Ctrl-C does to work that can go on without this process. */
 export interface Interruption {
@@ -19,7 +13,7 @@ export interface Interruption {
   stop(stop: AbortController): void;
   /** The answer no. */
   leave(stop: AbortController): void;
-  /** Any stop signal without a terminal. */
+  /** Ctrl-C without a terminal, and any other stop signal. */
   interrupt(stop: AbortController): void;
 }
 
@@ -40,7 +34,7 @@ export async function untilSignal<T>(
   const stop = new AbortController();
   let received: StopSignal | undefined;
   let ignore: (() => void) | undefined;
-  let endQuestion: ((isYes: boolean) => void) | undefined;
+  let endQuestion: ((isYes?: boolean) => void) | undefined;
   const stopCleanly = (signal: StopSignal) => {
     logger.log(
       "info",
@@ -50,13 +44,16 @@ export async function untilSignal<T>(
   };
   const listen = () => {
     ignore ??= io.onSignal((signal) => {
-      if (endQuestion) return endQuestion(true);
-      if (received) return io.leave(signal);
+      if (endQuestion && signal === "SIGINT") return endQuestion(true);
+      if (received && !endQuestion) return io.leave(signal);
+      // Only a person at the terminal answers: any other signal is as without one.
+      endQuestion?.();
       received = signal;
       if (!interruption) return stopCleanly(signal);
       if (signal !== "SIGINT" || !isAnswerable(io)) return interruption.interrupt(stop);
       endQuestion = ask(io, logger, interruption.question, (isYes) => {
         endQuestion = undefined;
+        if (isYes === undefined) return;
         if (isYes) interruption.stop(stop);
         else interruption.leave(stop);
       });
@@ -66,34 +63,44 @@ export async function untilSignal<T>(
   if (io.process.pid === 1) listen();
   try {
     const result = await action(stop.signal, listen);
-    return { result, exitCode: received && signalCodes[received] };
+    // A question without an answer has stopped nothing.
+    return { result, exitCode: endQuestion ? undefined : received && signalCodes[received] };
   } catch (error) {
-    if (received && error === stop.signal.reason) io.setExitCode(signalCodes[received]);
+    if (received && error === stop.signal.reason) {
+      io.setExitCode(signalCodes[received]);
+      causedBy(received, error as Error);
+    }
     throw error;
   } finally {
+    endQuestion?.();
     ignore?.();
   }
 }
 
 const isAnswerable = (io: CliIo) => io.isTerminal && (io.stdin as ReadStream).isTTY === true;
 
-/** Asks on the terminal, above the progress. The returned function answers for the person. */
+/**
+ * Asks on the terminal, above the progress. The returned function answers for the person, or ends
+ * the question without an answer.
+ */
 function ask(
   io: CliIo,
   logger: Logger,
   question: string,
-  onAnswer: (isYes: boolean) => void,
-): (isYes: boolean) => void {
+  onEnd: (isYes: boolean | undefined) => void,
+): (isYes?: boolean) => void {
   logger.log("info", `${question} y: stop it; n: it continues without this process`);
   // Without a terminal of its own, so that Ctrl-C stays a signal.
   const lines = createInterface({ input: io.stdin, terminal: false });
-  const end = (isYes: boolean) => {
+  const end = (isYes?: boolean) => {
     lines.removeAllListeners();
     lines.close();
     // An open stdin would keep the process.
     io.stdin.destroy();
-    onAnswer(isYes);
+    onEnd(isYes);
   };
   lines.on("line", (line) => end(/^\s*y/i.test(line)));
+  // Nobody can type an answer after Ctrl-D, and only a yes stops anything.
+  lines.on("close", () => end(false));
   return end;
 }

@@ -300,10 +300,10 @@ function jobWith(
   typedOutput = false,
 ): JobInput {
   const own = jobOfSegment(segment, written(resources), typedOutput);
-  const shard = job?.shard || own.shard ? { shard: { ...own.shard, ...job?.shard } } : {};
+  const shard = job?.shard ?? own.shard;
   const limits = [own.limit, job?.limit].filter((limit) => limit !== undefined);
   const limit = limits.length === 0 ? {} : { limit: Math.min(...limits) };
-  return { ...job, ...own, ...shard, ...limit, output };
+  return { ...job, ...own, ...(shard && { shard }), ...limit, output };
 }
 
 function outputPath({ output, workingDirectory }: RunDatasetOptions): string {

@@ -74,6 +74,13 @@ describe("run, for programs", () => {
     });
   });
 
+  it("refuses to replace a run and to leave it, both at once", async () => {
+    const both = run(job, { workingDirectory: folder, overwrite: true, fork: true });
+    await expect(both).rejects.toMatchObject({
+      ...{ code: "USAGE", message: expect.stringContaining("fork: true leaves it") },
+    });
+  });
+
   it("goes on where a stopped run left off", async () => {
     const stop = new AbortController();
     const slow: JobInput = { ...job, model: { engine: "fake", latencyMs: 20, capacity: 1 } };

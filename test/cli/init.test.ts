@@ -29,6 +29,18 @@ describe("sluice init", () => {
     for (const row of rows) expect(Object.keys(JSON.parse(row))).toEqual(["id", "text"]);
   });
 
+  it("says of a place where it cannot write that it cannot", async () => {
+    writeFileSync(join(folder, "file"), "");
+    const { exitCode, stderr } = await init("file/below");
+    expect(stderr).toMatch(/^error STORE_FAILED: .*file\/below/);
+    expect(exitCode).toBe(74);
+  });
+
+  it("names commands that can be called one after the other", async () => {
+    const { stdout } = await init("third");
+    expect(stdout).toContain("  sluice run third/job.yaml --model fake --output third/trial  # ");
+  });
+
   it("keeps what is there", async () => {
     await init("twice");
     writeFileSync(join(folder, "twice/job.yaml"), "mine");

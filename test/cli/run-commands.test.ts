@@ -2,6 +2,7 @@ import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
+import type { StopSignal } from "../../src/cli/io.ts";
 import { runCommandLine } from "../../src/cli/program.ts";
 import {
   carriedOut,
@@ -50,8 +51,11 @@ describe("sluice status", () => {
 
   it("cuts no line to the width of a terminal, unless it draws over itself", async () => {
     const run = await sealed();
-    const shown = async (args: readonly string[], isTerminal: boolean) => {
-      const stub = stubIo({ workingDirectory: run.folder, columns: () => 30, isTerminal });
+    const shown = async (args: readonly string[], isOutputTerminal: boolean) => {
+      const columns = () => 30;
+      // stderr stays a terminal behind a pipe: `sluice status out --watch | tee log`.
+      const terminals = { isTerminal: true, isOutputTerminal };
+      const stub = stubIo({ workingDirectory: run.folder, columns, ...terminals });
       await runCommandLine(["status", "out", ...args], stub.io, { version: "1" });
       await setImmediate();
       return stub.written.stdout;
@@ -101,6 +105,26 @@ describe("sluice results", () => {
     await ended;
   });
 
+  it("leaves no file if a signal ends it", async () => {
+    const run = await sealed();
+    for (const name of ["cut.jsonl", "cut.csv", "cut.jsonl.gz"]) {
+      for (const [signal, code] of [["SIGINT", 130] as const, ["SIGTERM", 143] as const]) {
+        const onSignal = (listener: (signal: StopSignal) => void) => {
+          listener(signal);
+          return () => {};
+        };
+        const stub = stubIo({ workingDirectory: run.folder, onSignal });
+        const args = ["results", "out", "--output", name];
+        await runCommandLine(args, stub.io, { version: "1" });
+        await setImmediate();
+        expect({ ...stub.written, ...stub.state }).toEqual({
+          ...{ stdout: "", stderr: "", exitCode: code },
+        });
+        expect(readdirSync(run.folder)).not.toContain(name);
+      }
+    }
+  });
+
   it("prints nothing more once its reader has gone", async () => {
     const run = await sealed();
     const { io, written, state, closeOutput } = stubIo({ workingDirectory: run.folder });
@@ -138,6 +162,17 @@ describe("sluice verify", () => {
     const { stderr, exitCode } = await call(run.folder, "verify", "out");
     expect(stderr).toContain("a run is verified once it is sealed");
     expect(exitCode).toBe(74);
+  });
+});
+
+describe("numbers of flags", () => {
+  it.each([
+    [["logs", "out", "--share", ""], '--share must be a number from 0, not ""'],
+    [["worker", "out", "--generation", "abc"], '--generation must be a number from 1, not "abc"'],
+  ])("%j is refused", async (args, problem) => {
+    const { folder } = await sealed();
+    const { stderr, exitCode } = await call(folder, ...args);
+    expect([exitCode, stderr]).toEqual([64, expect.stringContaining(problem)]);
   });
 });
 

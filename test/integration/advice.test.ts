@@ -66,9 +66,7 @@ const elsewhere: Record<string, string> = {
   "it has not stopped yet; sluice status says when it has": "likewise",
   "a store without conditional writes needs one coordinator: sluice run":
     "test/integration/s3-run.test.ts runs it",
-  "  sluice run …                 # fetches the model once":
-    "test/integration/models.test.ts fetches that model",
-  "run sluice model pull NAME": "likewise",
+  "run sluice model pull NAME": "test/integration/models.test.ts fetches models",
   "run sluice model pull …": "likewise",
   "run sluice model remove …, then sluice model pull …": "likewise",
   "run sluice model verify, then sluice model pull": "likewise",
@@ -226,7 +224,7 @@ describe("advice is carried out and helps", () => {
     const following = startSluice(["results", "out", "--follow"], me.folder);
     while (!following.stderr().includes("continues it") && !following.hasEnded()) await pause(20);
     following.kill("SIGTERM");
-    advised((await following.ended).stderr, "…: sluice resume continues it\n", "resume");
+    advised((await following.ended).stderr, "…: sluice resume … continues it\n", "resume …");
     const seal = await me.plain("seal", "out");
     const open = advised(seal.stderr, "sluice worker … --tasks …", "worker … --tasks …");
     expect(open).toEqual(worker);
@@ -350,10 +348,11 @@ describe("advice is carried out and helps", () => {
     const source =
       "name a job file (sluice run job.yaml), or give --input, --model and --prompt; sluice init writes a job file";
     const first = await me.look(...advised(none.stderr, source, "init"));
-    const fake = "  sluice run … --model fake    # without any model";
-    const done = await me.call(...advised(first.stdout, fake, "run … --model fake"));
+    const fake = "sluice run … --model fake --output …";
+    const trial = advised(first.stdout, fake, "run … --model fake --output …");
+    const done = await me.call(...trial);
     expect(done.summary).toMatchObject({ status: "SUCCESS" });
-    const look = "  sluice plan …                # what would be done";
+    const look = "sluice plan …";
     expect((await me.look(...advised(first.stdout, look, "plan …"))).code).toBe(0);
     const twice = await me.look("init");
     const other = "name another directory, as sluice init first-job";

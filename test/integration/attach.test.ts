@@ -76,7 +76,9 @@ describe("sluice attach", () => {
     attached.kill("SIGTERM");
     const left = await attached.ended;
     expect(left.code).toBe(143);
-    expect(left.stdout).toContain("left; the run continues");
+    expect(JSON.parse(left.stdout)).toEqual({
+      ...{ run_id: expect.any(String), output: expect.stringMatching(/\/out$/) },
+    });
     go();
     expect((await running.ended).code).toBe(0);
   });

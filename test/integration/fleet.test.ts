@@ -190,6 +190,9 @@ describe("sluice fleet", () => {
       code: 64,
       stderr: expect.stringContaining("there is a fleet bad"),
     });
+    const one = ["--count", "1", "--command", "true"];
+    const there = await calls.callHere(...create, "--fleets", "./fleets", ...one);
+    expect(there.stderr).toContain("hint: sluice fleet add --name bad --fleets fleets gives it");
   });
 
   it("tries failed programs again, ends late ones, and knows the causes", async () => {
@@ -425,7 +428,10 @@ describe("sluice fleet", () => {
       await pause(50);
     }
     const refused = await calls.callHere("fleet", "delete", "--name", "lost");
-    expect(refused.stderr).toContain("cancel it first: sluice fleet cancel --name lost");
+    expect(refused.stderr).toContain("cancel it first: sluice fleet cancel --name lost\n");
+    const placed = ["--name", "lost", "--fleets", "./fleets"];
+    const there = await calls.callHere("fleet", "delete", ...placed);
+    expect(there.stderr).toContain("sluice fleet cancel --name lost --fleets fleets\n");
     process.kill(Number(pid), "SIGKILL");
     expect(await calls.untilOver("lost")).toMatchObject({
       ...{ state: "failed", reason: "its process died" },

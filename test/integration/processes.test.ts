@@ -240,6 +240,22 @@ describe("a run of real processes", () => {
     await expectVerified(files);
   });
 
+  it("ends at once at a second Ctrl-C as a container's first process, too", async ({ skip }) => {
+    const apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    skip(spawnSync(apart[0]!, [...apart.slice(1), "true"]).status !== 0, "no namespaces here");
+    // Its requests end long after this test.
+    const files = newRun(16, { latencyMs: 600_000, capacity: 2 });
+    const first = startSluice(command, files.directory, {}, apart);
+    await first.workerStarted;
+    await untilAsked(files, 4, first);
+    const inside = readFileSync(`/proc/${first.pid}/task/${first.pid}/children`, "utf8");
+    for (let time = 0; time < 2; time++) {
+      process.kill(Number(inside), "SIGINT");
+      while (!first.stderr().includes("stopping: ")) await pause(20);
+    }
+    expect((await first.ended).code).toBe(130);
+  });
+
   it("is refused from another container of the same name, also with --overwrite", async ({
     skip,
   }) => {

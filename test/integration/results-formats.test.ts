@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { parquetReadObjects } from "hyparquet";
 import { describe, expect, it } from "vitest";
 import { runSluice } from "../chaos/sluice-process.ts";
@@ -53,6 +54,10 @@ describe("sluice results", () => {
     const failed = Buffer.concat([Buffer.from(`${cut}\n${bare}\n`), torn, Buffer.from("\n")]);
     await results("--failed", "--as-input", "--output", "failed.jsonl");
     expect(readFileSync(at("failed.jsonl"))).toEqual(failed);
+    for (const [name, unpacked] of Object.entries({ gz: gunzipSync, zst: zstdDecompressSync })) {
+      await results("--failed", "--as-input", "--output", `failed.jsonl.${name}`);
+      expect(unpacked(readFileSync(at(`failed.jsonl.${name}`)))).toEqual(failed);
+    }
     const alone = await results("--as-input");
     expect([alone.code, alone.stderr]).toEqual([64, expect.stringContaining("--failed")]);
     const letters = (await results("--failed", "--format", "csv")).stdout;

@@ -151,6 +151,31 @@ describe("a run in an object store", () => {
     return { code: end.status, stderr: end.stderr };
   }
 
+  it("is found by the commands that are printed, if only its job names the store", async () => {
+    const place = (name: string) => `s3://${bucket}/named/${name}`;
+    writeFileSync(join(folder, "named.yaml"), `store: { endpoint: "${server.address}" }\n`);
+    const job = ["plan", "named.yaml", "--input", "rows.jsonl", ...asked, "--write"];
+    const printed = async (...words: string[]) => {
+      const { stdout, stderr } = await sluiceHere(...words);
+      const commands = stdout.match(/sluice \w+ s3:[^,\n]*/g) ?? [];
+      expect(commands.length, stdout + stderr).toBeGreaterThan(0);
+      return commands.map((command) => command.split(" ").slice(1));
+    };
+    const [worker = [], share = [], status = []] = await printed(...job, place("out"));
+    expect([worker[0], share[0], status[0]]).toEqual(["worker", "worker", "status"]);
+    const [resume = [], again] = await printed(...status);
+    expect([resume[0], again]).toEqual(["resume", worker]);
+    const worked = await sluice(...worker);
+    expect(worked.code, worked.stderr).toBe(0);
+    const done = await sluice(...resume);
+    expect(done.stderr).toContain("this run is finished");
+
+    const weak = await printed(...job, place("weak"), "--store.conditional", "none");
+    expect(weak.map(([verb]) => verb)).toEqual(["resume", "status"]);
+    const alone = await sluice(...weak[0]!);
+    expect(alone.code, alone.stderr).toBe(0);
+  });
+
   it("is stopped by a cancel from elsewhere, and goes on", async () => {
     const place = `s3://${bucket}/canceled`;
     const slow = ["--model.latencyMs", "2000", "--model.capacity", "1", "--workers.max", "1"];

@@ -74,7 +74,11 @@ export function openRayOutside({ environment }: BackendContext, address: string)
     run: refuse,
     delegate: (job, call) => new OutsideCall(client, job, call, environment).run(),
     scheduled: {
-      async render(job, location) {
+      async render(job, location, isDev = false) {
+        if (isDev) {
+          const detail = "--dev with backend: ray";
+          throw new SluiceError("UNSUPPORTED", detail, { hint: "only backend sky has it" });
+        }
         const { name } = await packJob(job);
         const sent = submissionOf(job, location, 1, `gcs://${name}`, runCommand);
         const command = ["curl", "--data", "@ray-job.json", `${address}/api/jobs/`];

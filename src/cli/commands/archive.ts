@@ -1,6 +1,7 @@
 import { mkdir, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import type { Command } from "commander";
+import { withStoreErrors } from "../../data/storage/local-errors.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CliIo, write } from "../io.ts";
 
@@ -61,7 +62,7 @@ async function archive(flags: ArchiveFlags, io: CliIo): Promise<void> {
   if (!force && (await exists(target))) {
     throw new SluiceError("OUTPUT_OCCUPIED", `${modelName}.mar`, { hint: "--force replaces it" });
   }
-  await mkdir(folder, { recursive: true });
+  await withStoreErrors(folder, () => mkdir(folder, { recursive: true }));
   const [{ writeArchive }, { manifestSchema }] = await Promise.all([
     import("../../serve/torchserve/archive.ts"),
     import("../../serve/torchserve/archive-options.ts"),

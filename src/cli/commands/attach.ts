@@ -3,10 +3,11 @@ import { cancelAll, openScheduled, type ScheduledRun } from "../../api/scheduled
 import { isActive } from "../../backends/joining/scheduler.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { Logger } from "../../foundation/logger.ts";
+import { placesOf } from "../../run/run-job.ts";
 import { openProgress } from "../../terminal/progress.ts";
-import { type CliIo, write } from "../io.ts";
+import { type CliIo, write, writeJson } from "../io.ts";
 import { endCall } from "../run-call.ts";
-import { argumentOf, openTarget, withOwnStores, withRun } from "../run-target.ts";
+import { openTarget, runArguments, withOwnStores, withRun } from "../run-target.ts";
 import { untilSignal } from "../until-signal.ts";
 
 interface AttachFlags {
@@ -28,7 +29,7 @@ async function attach(run: string, options: AttachFlags, io: CliIo): Promise<voi
   const { logger, onEvent } = progress;
   try {
     const target = await withOwnStores(await openTarget(run, io, logger), io);
-    const { location, dependencies } = target;
+    const { location, dependencies, plan, store } = target;
     const opened = await openScheduled(location, dependencies, io);
     const { attachRun } = await import("../../run/follow/attach-run.ts");
     const leave = (stop: AbortController) => stop.abort(new SluiceError("RUN_DETACHED"));
@@ -49,13 +50,15 @@ async function attach(run: string, options: AttachFlags, io: CliIo): Promise<voi
         leave,
         interrupt: leave,
       },
-    );
+    ).catch((error: unknown) => {
+      if (asSluiceError(error).code !== "RUN_DETACHED") throw error;
+    });
     progress.close();
-    await endCall(ended, dependencies, options, io);
-  } catch (error) {
-    progress.close();
-    if (asSluiceError(error).code !== "RUN_DETACHED") throw error;
-    await write(io, `left; the run continues: sluice attach ${argumentOf(run, io)}\n`);
+    if (ended) return await endCall(ended, target, options, io);
+    const { output } = placesOf(location, plan.generation);
+    if (options.json) return await writeJson(io, { run_id: plan.runId, output });
+    const again = runArguments(output, store, io);
+    await write(io, `left; the run continues: sluice attach ${again}\n`);
   } finally {
     progress.close();
   }

@@ -3,6 +3,7 @@ import { openScheduled } from "../../api/scheduled-run.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type CliIo, write } from "../io.ts";
 import { openTarget, withRun } from "../run-target.ts";
+import { wholeNumber } from "../whole-number.ts";
 
 interface LogFlags {
   share?: string;
@@ -19,7 +20,7 @@ export function register(command: Command, given: CliIo): void {
 }
 
 async function logs(run: string, options: LogFlags, io: CliIo): Promise<void> {
-  const share = options.share === undefined ? undefined : Number(options.share);
+  const share = options.share === undefined ? undefined : wholeNumber(options.share);
   if (share !== undefined && !(Number.isSafeInteger(share) && share >= 0)) {
     throw new SluiceError("USAGE", `--share must be a number from 0, not "${options.share}"`);
   }

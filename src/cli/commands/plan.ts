@@ -11,7 +11,9 @@ import { openProgress, type Progress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, type CommandCall, write, writeJson } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
+import { storeArguments } from "../run-target.ts";
 import { untilSignal } from "../until-signal.ts";
+import { wholeNumber } from "../whole-number.ts";
 
 /** One row does not show how rows differ. */
 const leastMeasured = 2;
@@ -54,12 +56,12 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
 async function plan(given: PlanFlags & JobOptionValues, io: CliIo): Promise<void> {
   const wishes = wishesOf(given);
   const options = given.advise ? { ...given, measure: given.measure ?? true } : given;
-  const shownRows = Number(options.show);
-  if (!Number.isSafeInteger(shownRows) || shownRows < 0) {
-    throw new SluiceError("USAGE", `--show must be a number of rows, not ${options.show}`);
+  const shownRows = wholeNumber(options.show);
+  if (!Number.isSafeInteger(shownRows)) {
+    throw new SluiceError("USAGE", `--show must be a number of rows, not "${options.show}"`);
   }
   const measuredRows =
-    options.measure === true ? undefined : Number(options.measure ?? leastMeasured);
+    options.measure === true ? undefined : wholeNumber(options.measure ?? `${leastMeasured}`);
   if (
     measuredRows !== undefined &&
     !(Number.isSafeInteger(measuredRows) && measuredRows >= leastMeasured)
@@ -77,6 +79,9 @@ async function plan(given: PlanFlags & JobOptionValues, io: CliIo): Promise<void
     if (options.write) await freeze(job, options, io, progress);
     else await preview(job, { ...options, shownRows, measuredRows, wishes }, io, progress);
   } catch (error) {
+    if (error instanceof SluiceError && error.code === "RUN_CANCELED") {
+      error.hint = "a measurement keeps no answers: the same command begins it again";
+    }
     const { withJobLine } = await import("../../run/job/problem.ts");
     throw withJobLine(error, originOf);
   } finally {
@@ -101,7 +106,8 @@ function wishesOf(flags: PlanFlags): Wishes | undefined {
     throw new SluiceError("USAGE", `--price ${price} is not a price per hour such as 1.20`);
   }
   return {
-    machineStartSeconds: machineStart ? secondsOf("--machine-start", machineStart) : 0,
+    machineStartSeconds:
+      machineStart === undefined ? 0 : secondsOf("--machine-start", machineStart),
     ...(price !== undefined && { usdPerHour }),
     ...(deadline !== undefined && { deadlineSeconds: secondsOf("--deadline", deadline) }),
     ...(preemptionEvery !== undefined && {
@@ -278,7 +284,8 @@ async function freeze(
   progress.close();
   const { runId, tasks, rows } = context.plan;
   const done = (await committedTasks(context.storage, context.plan)).size;
-  const commands = workerCommands(location.directory, tasks.count);
+  const run = quotedWord(location.directory) + storeArguments(location.directory, asked.store);
+  const commands = workerCommands(run, tasks.count, asked.store);
   if (options.json) {
     const { directory } = location;
     const facts = { runId, directory, tasks: tasks.count, committedTasks: done, rows, commands };
@@ -286,12 +293,12 @@ async function freeze(
   }
   const counts = `${counted(rows, "row")} in ${counted(tasks.count, "task")}, ${done} done`;
   const [all, share] = commands;
+  const several = share === undefined ? "" : `one of several processes, from 0:  ${share}\n`;
   await write(
     io,
     `run ${runId}: ${counts}\n${location.directory}\n\n` +
-      `all of it in one process:          ${all}\n` +
-      `one of several processes, from 0:  ${share}\n` +
-      `how far it is:                     sluice status ${quotedWord(location.directory)}\n` +
+      `all of it in one process:          ${all}\n${several}` +
+      `how far it is:                     sluice status ${run}\n` +
       "The process that finishes last seals the run.\n",
   );
 }

@@ -1,14 +1,12 @@
 import type { Command } from "commander";
-import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { memberTexts } from "../../foundation/json-members.ts";
 import { linesOfChunks } from "../../foundation/lines.ts";
 import type { DeadLetter } from "../../run/attempt/result-lines.ts";
-import type { RunDependencies } from "../../run/dependencies.ts";
 import { readPlan } from "../../run/plan/plan.ts";
 import type { ResultsEnd } from "../../run/status/results.ts";
-import { type CliIo, write } from "../io.ts";
-import { openTarget, type RunTarget, withRun } from "../run-target.ts";
+import { type CliIo, type StopSignal, signalCodes, write } from "../io.ts";
+import { openTarget, type RunTarget, runArguments, withRun } from "../run-target.ts";
 
 interface ResultsFlags {
   follow?: boolean;
@@ -42,11 +40,15 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
     });
   }
   const target = await openTarget(run, io);
-  const { storage, outside, dependencies } = target;
+  const { storage, outside } = target;
   // For other readers of the files; without write access, the seal's files can still be read.
   await mendResults(target).catch(() => {});
   const stop = new AbortController();
-  const ignore = io.onSignal(() => stop.abort());
+  let received: StopSignal | undefined;
+  const ignore = io.onSignal((signal) => {
+    received = signal;
+    stop.abort();
+  });
   const signal = AbortSignal.any([stop.signal, io.outputClosed]);
   let end: ResultsEnd | undefined;
   async function* chunks(): AsyncGenerator<Uint8Array> {
@@ -57,9 +59,11 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
       signal,
       keepsSpecials: format.name === "parquet",
       // Reading continues if the state of other processes is unknown.
-      onWait: (task) => void tellIfIdle(task, storage, dependencies, io, signal).catch(() => {}),
+      onWait: (task) => void tellIfIdle(task, target, io, signal).catch(() => {}),
     });
     end = yield* read;
+    // Otherwise a file that ends here would pass for a whole one.
+    signal.throwIfAborted();
   }
   const read = options.asInput ? () => inputRows(chunks()) : chunks;
   try {
@@ -70,6 +74,9 @@ async function results(run: string, options: ResultsFlags, io: CliIo): Promise<v
       const note = `task ${end.gap} of ${end.tasks} is not done yet (tasks count from 0)`;
       io.stderr.write(`${note}: what follows it is not printed; --follow waits for it\n`);
     }
+  } catch (error) {
+    if (!signal.aborted || error !== signal.reason) throw error;
+    if (received) io.setExitCode(signalCodes[received]);
   } finally {
     ignore();
   }
@@ -96,13 +103,14 @@ async function* inputRows(letters: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
 /** A user who waits for a run without a working process should know it. */
 async function tellIfIdle(
   task: number,
-  storage: Storage,
-  { processes, clock }: RunDependencies,
+  { storage, dependencies, location, store }: RunTarget,
   io: CliIo,
   signal: AbortSignal,
 ): Promise<void> {
+  const { processes, clock } = dependencies;
   const { isAtWork, lookAtLives } = await import("../../run/coordinate/lives.ts");
   if (isAtWork(await lookAtLives(storage, { processes, clock, signal })) || signal.aborted) return;
   const note = `task ${task} is not done yet (tasks count from 0), and nobody works on this run`;
-  io.stderr.write(`${note}: sluice resume continues it\n`);
+  const run = runArguments(location.directory, store, io);
+  io.stderr.write(`${note}: sluice resume ${run} continues it\n`);
 }

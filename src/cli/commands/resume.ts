@@ -55,5 +55,5 @@ async function resume(
     scheduled && interruptionOf({ name }, progress.logger),
   );
   progress.close();
-  await endCall(ended, dependencies, options, io);
+  await endCall(ended, target, options, io);
 }

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { Option } from "commander";
-import { startRun } from "../../api/start-run.ts";
+import { type RetryStart, startRun } from "../../api/start-run.ts";
 import { absoluteLocation } from "../../data/storage/open.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { silentLogger } from "../../foundation/logger.ts";
@@ -8,7 +8,7 @@ import { changedJob } from "../../run/job/change.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { RetryWhere } from "../../run/retry/plan-retry.ts";
 import { counted } from "../../terminal/quantities.ts";
-import { type CliIo, write } from "../io.ts";
+import { type CliIo, write, writeJson } from "../io.ts";
 import { jobFromOptions } from "../job-options.ts";
 import {
   type CallFlags,
@@ -17,7 +17,7 @@ import {
   withCallFlags,
   withOpenedRun,
 } from "../run-call.ts";
-import { openTarget, withRun } from "../run-target.ts";
+import { openTarget, type RunTarget, withRun } from "../run-target.ts";
 import { untilSignal } from "../until-signal.ts";
 
 interface RetryOptions extends CallFlags {
@@ -54,7 +54,7 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
   if (options.abandon) return await abandon(run, options, io);
   await withOpenedRun(run, options, io, async ({ target, progress, backends }) => {
     const { location, dependencies } = target;
-    const reread = options.reread ? rereadFrom(options.reread, io) : undefined;
+    const reread = rereadFrom(options.reread, io);
     const { result, exitCode } = await untilSignal(io, progress.logger, (signal, listen) => {
       const { workingDirectory, process } = io;
       const change = async (stored: JobSpec) => {
@@ -73,21 +73,47 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     if (!result) {
       const none = options.where === "failed" ? "no row of this run failed" : "no answer was cut";
       const message = `${none}, there is nothing to do`;
-      if (options.json) progress.logger.log("info", message);
-      else io.stderr.write(`${message}: ${run}\n`);
+      if (options.json) {
+        progress.logger.log("info", message);
+        await writeSealed(target, io);
+      } else io.stderr.write(`${message}: ${run}\n`);
       return io.setExitCode(exitCode ?? 0);
     }
-    await endCall({ result, exitCode }, dependencies, options, io);
+    await endCall({ result, exitCode }, target, options, io);
   });
 }
 
+/** The summary of a run that stays as it is sealed. */
+async function writeSealed({ location, dependencies }: RunTarget, io: CliIo): Promise<void> {
+  const { attachRun } = await import("../../run/follow/attach-run.ts");
+  const { signal } = new AbortController();
+  const { summary } = await attachRun(location, dependencies, { onEvent: () => {}, signal });
+  await writeJson(io, summary);
+}
+
+/** The job of the file, at the place of the run: flags of its first call are in no file. */
 async function jobOf({ config }: RetryOptions, stored: JobSpec, io: CliIo): Promise<JobSpec> {
-  return config === undefined ? stored : (await jobFromOptions({ config }, io)).job;
+  if (config === undefined) return stored;
+  const { job, originOf } = await jobFromOptions({ config }, io);
+  const { path, errorFile } = stored.output;
+  const isSaid = (key: string) => originOf(key).from !== "default";
+  return {
+    ...job,
+    limit: isSaid("limit") ? job.limit : stored.limit,
+    sample: isSaid("sample") ? job.sample : stored.sample,
+    output: { ...job.output, path, errorFile },
+  };
 }
 
 /** Where rows are read again: a local path starts from the working directory. */
-function rereadFrom(given: string | true, io: CliIo): "input" | { file: string } {
+function rereadFrom(given: RetryOptions["reread"], io: CliIo): RetryStart["reread"] {
+  if (given === undefined) return undefined;
   if (given === true) return "input";
+  if (given === "") {
+    throw new SluiceError("USAGE", "--reread names no file", {
+      hint: "name the file of corrected rows, or leave out the value to read the input",
+    });
+  }
   return { file: absoluteLocation(io.workingDirectory, given) };
 }
 
@@ -101,6 +127,7 @@ async function abandon(run: string, options: RetryOptions, io: CliIo): Promise<v
   const { abandonRetry } = await import("../../run/retry/abandon-retry.ts");
   const { location, dependencies } = await openTarget(run, io, silentLogger);
   const abandoned = await abandonRetry(location, dependencies);
+  if (options.json) return await writeJson(io, { dropped: abandoned?.dropped ?? null });
   const message = abandoned
     ? `the retry is dropped, with its ${counted(abandoned.dropped.answers, "answer")}`
     : "this run has no unfinished retry: there is nothing to drop";

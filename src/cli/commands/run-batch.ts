@@ -31,7 +31,20 @@ export function register(command: Command, io: CliIo, { args }: CommandCall): vo
     );
 }
 
+/** Options of vLLM's command, and the equivalent ones of `sluice run`. */
+const sameOptions = [
+  ["inputFile", "--input-file", "input"],
+  ["outputFile", "--output-file", "output"],
+  ["errorFile", "--error-file", "output.errorFile"],
+] as const;
+
 function batchJob(options: BatchOptions & JobOptionValues, io: CliIo): JobOptionValues {
+  for (const [name, flag, own] of sameOptions) {
+    if (options[name] === undefined || options[own] === undefined) continue;
+    throw new SluiceError("USAGE", `${flag} and --${own} say the same`, {
+      hint: "give one of them",
+    });
+  }
   const { inputFile = options.input, outputFile = options.output } = options;
   const { SLUICE_CONFIG: config, SLUICE_INPUT: input } = io.environment;
   const isNamed = [inputFile, options.config, config, input].some(Boolean);

@@ -16,6 +16,7 @@ import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-
 import { report } from "../report.ts";
 import { type EndedCall, endCall, interruptionOf, startOptions } from "../run-call.ts";
 import { untilSignal } from "../until-signal.ts";
+import { wholeNumber } from "../whole-number.ts";
 
 /** Options of `sluice run` that are not part of the job. */
 export interface RunFlags {
@@ -92,7 +93,7 @@ export async function run(
 
 function shownRowsOf({ show }: RunFlags): number {
   if (show === undefined || show === false) return 0;
-  const rows = show === true ? defaultShownRows : Number(show);
+  const rows = show === true ? defaultShownRows : wholeNumber(show);
   if (Number.isSafeInteger(rows) && rows >= 0) return rows;
   throw new SluiceError("USAGE", `--show must be a number of rows, not "${show}"`, {
     hint: `write the job file before it, or --show=${defaultShownRows}`,
@@ -135,7 +136,7 @@ async function runJobOf(
     await showAnswers(output, asked, shownRows, io);
   }
   if (!sealed || options.report === undefined) {
-    return await endCall({ result, exitCode }, dependencies, options, io);
+    return await endCall({ result, exitCode }, { dependencies, store: asked.store }, options, io);
   }
   if (result.error) report(result.error, io);
   await printReport(result.summary, dependencies, io);

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { deviceShares, thisMachine } from "../../backends/registry.ts";
+import { absoluteLocation } from "../../data/storage/open.ts";
 import { prepareEngine } from "../../engines/prepare-engine.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { JsonObject } from "../../foundation/json.ts";
@@ -63,10 +64,10 @@ const torchServeFlags = [
 ];
 
 async function serve(flags: ServeCommandFlags, args: readonly string[], io: CliIo): Promise<void> {
-  const { start, stop, foreground } = flags;
+  const { start, stop, foreground, json } = flags;
   if (stop) return (await import("../background-server.ts")).stopBackground(io);
   if (start && !foreground) {
-    return (await import("../background-server.ts")).startInBackground(args, io);
+    return (await import("../background-server.ts")).startInBackground(args, json === true, io);
   }
   await serveHere(flags, io);
 }
@@ -143,7 +144,8 @@ async function keysOf(flags: ServeCommandFlags, logger: Logger, io: CliIo): Prom
   const load = entries.filter((each) => each !== "all" && each !== "none");
   const merged = mergedKeys(given, {
     ...(listen !== undefined && { listen: { inference: listen } }),
-    ...(data !== undefined && { dataDirectory: data }),
+    // Relative paths of the server's file start from its folder.
+    ...(data !== undefined && { dataDirectory: absoluteLocation(io.workingDirectory, data) }),
     ...(insecure && { insecure }),
     ...(!accessLog && { accessLog }),
     archives: {

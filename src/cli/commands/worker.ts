@@ -16,6 +16,7 @@ import type { RunWorkerOptions } from "../../run/worker/run-worker.ts";
 import type { CliIo } from "../io.ts";
 import { outputOf, runDescription } from "../run-target.ts";
 import { withStoreFlags } from "../store-flags.ts";
+import { wholeNumber } from "../whole-number.ts";
 
 interface WorkerOptions {
   stdio?: boolean;
@@ -62,7 +63,7 @@ async function work(run: string | undefined, options: WorkerOptions, io: CliIo):
   };
   if (options.stdio) return workOverStdio(output?.path, options, at, io);
   if (!output) throw new SluiceError("USAGE", "name the run: sluice worker RUN …");
-  const serving = { ...at, ...placeOf(output.path, Number(options.generation)) };
+  const serving = { ...at, ...placeOf(output.path, generationOf(options)) };
   return join(serving, options, io);
 }
 
@@ -135,6 +136,12 @@ const placeOf = (output: string, generation: number) => ({
   generation,
 });
 
+function generationOf({ generation }: WorkerOptions): number {
+  const number = wholeNumber(generation);
+  if (Number.isSafeInteger(number) && number > 0) return number;
+  throw new SluiceError("USAGE", `--generation must be a number from 1, not "${generation}"`);
+}
+
 function leaveWith(error: SluiceError | undefined, io: CliIo): void {
   if (error) io.setExitCode(error.exitCode);
 }
@@ -153,7 +160,7 @@ async function workOverStdio(
   const channel = jsonLinesChannel<FromWorker, ToWorker>(io.stdin, io.stdout);
   try {
     if (output !== undefined) {
-      const place = placeOf(output, Number(options.generation));
+      const place = placeOf(output, generationOf(options));
       leaveWith(await runWorker({ ...at, ...place, channel }), io);
     } else {
       const opened = await untilRunOpen(channel);

@@ -1,5 +1,5 @@
 import type { Transform } from "node:stream";
-import { finished } from "node:stream/promises";
+import { finished, pipeline } from "node:stream/promises";
 import { constants, createBrotliCompress, createGzip, createZstdCompress } from "node:zlib";
 import type { RowEncoder } from "./encoder.ts";
 
@@ -14,6 +14,17 @@ const streams: Record<Compression, () => Transform> = {
   zstd: () => createZstdCompress(),
   brotli: () => createBrotliCompress({ params: brotliParameters }),
 };
+
+/** The bytes of a file, compressed as a whole. */
+export async function* compressedChunks(
+  chunks: AsyncIterable<Uint8Array>,
+  compression: Compression,
+): AsyncGenerator<Uint8Array> {
+  const stream = streams[compression]();
+  // An error ends the stream, which throws it to its reader.
+  pipeline(chunks, stream).catch(() => {});
+  yield* stream;
+}
 
 /** Compresses an encoder's file as a whole. Equal rows give equal bytes. */
 export function compressing(encoder: RowEncoder, compression: Compression): RowEncoder {

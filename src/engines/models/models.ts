@@ -185,7 +185,7 @@ export interface ModelCheck {
 export async function verifyModel(name: string, context: ModelContext): Promise<ModelCheck> {
   const model = await resolveModel(name, context, { download: false });
   const files = model.source === "file" ? await modelFiles(model.path) : [model.path];
-  const { sha256, bytes } = await hashFiles(files);
+  const { sha256, bytes } = await hashFiles(files, context.signal);
   const check = { name, path: model.path, bytes, sha256 };
   if (model.sha256 === undefined) return { ...check, isIntact: true };
   return { ...check, expectedSha256: model.sha256, isIntact: sha256 === model.sha256 };

@@ -59,16 +59,21 @@ export class PartFile {
 /** sha256 and size of files, as if they were one. */
 export async function hashFiles(
   paths: readonly string[],
+  signal?: AbortSignal,
 ): Promise<{ sha256: string; bytes: number }> {
-  const { hash, bytes } = await hashed(paths);
+  const { hash, bytes } = await hashed(paths, signal);
   return { sha256: hash.digest("hex"), bytes };
 }
 
-async function hashed(paths: readonly string[]): Promise<{ hash: Hash; bytes: number }> {
+async function hashed(
+  paths: readonly string[],
+  signal?: AbortSignal,
+): Promise<{ hash: Hash; bytes: number }> {
   const hash = sha256Stream();
   let bytes = 0;
   for (const path of paths) {
     for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+      signal?.throwIfAborted();
       hash.update(chunk as Buffer);
       bytes += (chunk as Buffer).length;
     }

@@ -88,6 +88,8 @@ export interface FleetRequest {
   workingDirectory: string;
   userDirectory?: string;
   timeoutMs?: number;
+  /** Options by which another command looks at the same `root`, each after a space. */
+  placeFlags?: string;
   /** Plans the run of a batch, and carries nothing out. */
   plan(job: JobSpec): Promise<void>;
 }
@@ -114,7 +116,7 @@ export async function createFleet(
   request: FleetRequest,
   dependencies: RunDependencies,
 ): Promise<Fleet> {
-  const { root, spec, stores, workingDirectory } = request;
+  const { root, spec, stores, workingDirectory, placeFlags = "" } = request;
   const { clock, random, openStorage } = dependencies;
   const absolute = (location: string) => absoluteLocation(workingDirectory, location);
   const booked = bookings(spec);
@@ -145,9 +147,10 @@ export async function createFleet(
     const job = jobOfFleet(request, fleet, batch, booked);
     ({ won: isOurs } = await createOnce(places, recordPath(name), record, (it) => it.id));
     if (isOurs) return (await addBatch(fleet, batch, job, request.plan))!;
+    const named = name + placeFlags;
     throw new SluiceError("OUTPUT_OCCUPIED", `there is a fleet ${name}`, {
       file: location,
-      hint: `sluice fleet add --name ${name} gives it more tasks; or take another --name`,
+      hint: `sluice fleet add --name ${named} gives it more tasks; or take another --name`,
     });
   } catch (error) {
     // So that the same command can be given again, corrected.

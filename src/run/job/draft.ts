@@ -19,6 +19,8 @@ const rivals: ReadonlyMap<string, readonly string[]> = new Map([
   ["prompts", ["prompt", "dataset"]],
   ["generation.maxNewTokens", ["generation.maxLength"]],
   ["generation.maxLength", ["generation.maxNewTokens"]],
+  ["shard.rows", ["shard.count"]],
+  ["shard.count", ["shard.rows"]],
 ]);
 
 const unset: Origin = Object.freeze({ from: "default" });

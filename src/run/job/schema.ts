@@ -461,7 +461,7 @@ export const jobSchema = plainJob
       issues.every(({ path = [] }) => path[0] !== "input" && path[0] !== "dataset"),
   })
   .superRefine((job, context) => {
-    const { input = [], dataset, prompt, prompts, schema, budget, prices } = job;
+    const { input = [], dataset, prompt, prompts, schema, budget, prices, shard } = job;
     const refuse = (key: string, message: string) =>
       context.addIssue({ code: "custom", path: key.split("."), message });
     for (const [at, { path, list, prefixes }] of input.entries()) {
@@ -475,6 +475,9 @@ export const jobSchema = plainJob
     }
     if (prompt?.schema !== undefined && schema !== undefined) {
       refuse("schema", "prompt.schema says it too: give one of them");
+    }
+    if (shard.rows !== undefined && shard.count !== undefined) {
+      refuse("shard.count", "shard.rows sets the size of tasks too: give one of them");
     }
     for (const key of stagesInBatches(job)) {
       refuse(key, "batch is for the rows of runs, not of stages: leave it out");

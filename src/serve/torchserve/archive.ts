@@ -6,6 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { crc32 } from "node:zlib";
 import { Zip, ZipDeflate } from "fflate";
 import { type Entry, openPromise, type ZipFile } from "yauzl";
+import { withStoreErrors } from "../../data/storage/local-errors.ts";
 import { hashFiles } from "../../engines/models/part-file.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -168,7 +169,7 @@ export async function writeArchive(
   files: readonly ArchivedFile[],
 ): Promise<void> {
   const draft = `${target}.part`;
-  const output = await open(draft, "w");
+  const output = await withStoreErrors(target, () => open(draft, "w"));
   try {
     let writing: Promise<unknown> = Promise.resolve();
     const zip = new Zip((error, chunk) => {

@@ -40,6 +40,13 @@ async function dashboard(carryOut: () => Promise<RunResult>) {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
+it("has no machine to try things on, and says so", async () => {
+  const outside = openRayOutside({ environment: {} } as never, "http://127.0.0.1:1");
+  const { job } = preparedRun(scratchFolder());
+  const rendered = outside.scheduled!.render(job, "/out", true);
+  await expect(rendered).rejects.toMatchObject({ code: "UNSUPPORTED" });
+});
+
 describe("a sealed run, from outside of the cluster", () => {
   it("is followed to its new end while the head still reads the input", async () => {
     const reading = Promise.withResolvers<void>();

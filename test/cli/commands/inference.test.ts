@@ -119,6 +119,8 @@ output_dir: from-config
     const folder = folderWithRows();
     const twice = await call(folder, ...readmeForm, "--model", "openai:m");
     expect(twice.stderr).toContain("--base_model and --model say the same");
+    const rowsFile = await call(folder, "inference", "batch", "rows.jsonl");
+    expect(rowsFile.stderr).toContain("hint: sluice inference batch --input rows.jsonl --model ");
     const short = readmeForm.map((arg) => (arg.startsWith("--seq") ? "--sequence_len=36" : arg));
     const { stdout } = await call(folder, ...short);
     expect(JSON.parse(stdout)).toMatchObject({

@@ -1,9 +1,12 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
+import { runCommandLine } from "../../../src/cli/program.ts";
 import { maxAdvisedWorkers } from "../../../src/run/advise/advise.ts";
 import { preparedRun, scratchFolder } from "../../run/whole-run.ts";
 import { call } from "../call.ts";
+import { stubIo } from "../io-stub.ts";
 
 const rows = Array.from({ length: 400 }, (_, text) => `${JSON.stringify({ text })}\n`).join("");
 const job = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
@@ -56,6 +59,8 @@ describe("sluice plan --advise", () => {
     const { folder } = preparedRun(scratchFolder(), rows);
     const refusals: [string[], string][] = [
       [["--advise", "--deadline", "soon"], "--deadline soon is not a length of time"],
+      [["--advise", "--machine-start", ""], "--machine-start  is not a length of time"],
+      [["--show", ""], '--show must be a number of rows, not ""'],
       [["--advise", "--price", "cheap"], "--price cheap is not a price per hour"],
       [["--preemption-every", "4h"], "--preemption-every goes with --advise"],
       [["--advise", "--write", "frozen"], "--measure shows an estimate"],
@@ -66,4 +71,22 @@ describe("sluice plan --advise", () => {
       expect(refused.exitCode).toBe(64);
     }
   });
+});
+
+it("a measurement that a signal ends has the code of the signal", async () => {
+  const { folder } = preparedRun(scratchFolder(), rows);
+  const stub = stubIo({
+    workingDirectory: folder,
+    process: { ...stubIo().io.process, executable: process.execPath },
+    onSignal(listener) {
+      const timer = setTimeout(() => listener("SIGINT"), 300);
+      return () => clearTimeout(timer);
+    },
+  });
+  const slower = ["--set", "model.latencyMs=5000", "--set", "model.capacity=1"];
+  await runCommandLine(["plan", ...job, ...slower, "--measure"], stub.io, { version: "1" });
+  await setImmediate();
+  expect(stub.state.exitCode).toBe(130);
+  expect(stub.written.stderr).toContain("error RUN_CANCELED");
+  expect(stub.written.stderr).toContain("hint: a measurement keeps no answers");
 });

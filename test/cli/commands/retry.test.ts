@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startFakeServer } from "../../../src/testing/fake-server.ts";
@@ -24,6 +24,12 @@ describe("sluice retry", () => {
       stderr: "no row of this run failed, there is nothing to do: out\n",
       exitCode: 0,
     });
+    const inJson = await call(folder, "retry", "out", "--json");
+    expect(JSON.parse(inJson.stdout)).toMatchObject({
+      ...{ sealed: true, output: join(folder, "out"), rows: { answered: 2, failed: 0 } },
+    });
+    const dropped = await call(folder, "retry", "out", "--abandon", "--json");
+    expect(JSON.parse(dropped.stdout)).toEqual({ dropped: null });
   });
 
   it("plans nothing with a model that cannot be had", async () => {
@@ -33,6 +39,32 @@ describe("sluice retry", () => {
     const refused = await call(folder, "retry", "out", "--set", model);
     expect(refused.stderr).toContain("error MODEL_UNKNOWN");
     expect((await call(folder, "retry", "out", ...mend)).exitCode).toBe(0);
+  });
+
+  it("refuses a file of corrected rows without a name", async () => {
+    const { folder } = preparedRun(scratchFolder(), rows);
+    await call(folder, "run", ...plain, "--set", refuse);
+    const { exitCode, stderr } = await call(folder, "retry", "out", "--reread", "");
+    expect([exitCode, stderr]).toEqual([64, expect.stringContaining("--reread names no file")]);
+  });
+
+  it("takes a job file whose run had another output and a limit by flags", async () => {
+    const { folder } = preparedRun(scratchFolder(), rows);
+    const job = (failures: string) => {
+      const model = `model: {engine: fake, failures: ${failures}}`;
+      const lines = ["input: rows.jsonl", 'prompt: "Say {{ text }}"', model, ""];
+      writeFileSync(join(folder, "job.yaml"), lines.join("\n"));
+    };
+    job("[{row: 0, kind: refused}]");
+    const flags = ["--limit", "1", "--output", "mine"];
+    expect((await call(folder, "run", "job.yaml", ...flags)).exitCode).toBe(1);
+    job("[]");
+    renameSync(join(folder, "mine"), join(folder, "moved"));
+    const { stdout, stderr } = await call(folder, "retry", "moved", "-c", "job.yaml");
+    expect(stderr).not.toContain("error");
+    expect(JSON.parse(stdout)).toMatchObject({
+      ...{ output: join(folder, "moved"), rows: { total: 1, answered: 1, failed: 0 } },
+    });
   });
 
   it("takes relative paths of --set from the working directory", async () => {

@@ -68,6 +68,8 @@ describe("sluice run-batch", () => {
     ["-o, --output-file is missing", ["-i", "in.jsonl"]],
     ["--output-file out must end in .jsonl", ["-i", "in.jsonl", "-o", "out"]],
     ["are requests already", ["-i", "in.jsonl", "-o", "out.jsonl", "--prompt", "x"]],
+    ["--input-file and --input say the same", ["-i", "in.jsonl", "--input", "b.jsonl"]],
+    ["--output-file and --output say the same", ["-o", "out.jsonl", "--output", "b.jsonl"]],
     ["--error-flie", ["-i", "in.jsonl", "-o", "out.jsonl", "--error-flie", "x"]],
   ])("says %s, and starts nothing", async (message, args) => {
     const folder = folderWithBatch();

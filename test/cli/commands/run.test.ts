@@ -23,10 +23,19 @@ describe("sluice run", () => {
 
   it("refuses a number of answers to show that is none, before anything is asked", async () => {
     const { folder } = preparedRun(scratchFolder(), rows);
-    const refused = await call(folder, "run", ...plain, "--show", "many");
-    expect(refused.exitCode).toBe(64);
-    expect(refused.stderr).toContain("error USAGE");
-    expect(refused.stderr).toContain('--show must be a number of rows, not "many"');
+    for (const show of ["many", ""]) {
+      const refused = await call(folder, "run", ...plain, `--show=${show}`);
+      expect(refused.exitCode).toBe(64);
+      expect(refused.stderr).toContain("error USAGE");
+      expect(refused.stderr).toContain(`--show must be a number of rows, not "${show}"`);
+    }
+    expect(existsSync(join(folder, "out"))).toBe(false);
+  });
+
+  it("refuses to replace a run and to leave it, both at once", async () => {
+    const { folder } = preparedRun(scratchFolder(), rows);
+    const both = await call(folder, "run", ...plain, "--overwrite", "--fork");
+    expect([both.exitCode, both.stderr]).toEqual([64, expect.stringContaining("--fork leaves it")]);
     expect(existsSync(join(folder, "out"))).toBe(false);
   });
 

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { PassThrough } from "node:stream";
 import { expect, it } from "vitest";
@@ -8,6 +8,7 @@ import { runCommandLine } from "../../../src/cli/program.ts";
 import { writeArchive } from "../../../src/serve/torchserve/archive.ts";
 import { manifestSchema } from "../../../src/serve/torchserve/archive-options.ts";
 import { serverFolder } from "../../serve/server-here.ts";
+import { callHere } from "../call.ts";
 import { stubIo } from "../io-stub.ts";
 
 /** The names of the models that `sluice serve` says to serve; it ends then. */
@@ -48,4 +49,41 @@ it.each([
   const properties = ["model_store=.", "load_models=ko=m-v2.mar", ...addresses, ""];
   writeFileSync(join(folder, "config.properties"), properties.join("\n"));
   expect(await namesServed(folder, ["--ts-config", "config.properties", ...flags])).toEqual(names);
+});
+
+it("takes a relative --data from the folder of the call, also beside a server's file", async () => {
+  const folder = serverFolder();
+  mkdirSync(join(folder, "conf"));
+  writeFileSync(join(folder, "conf/serve.yaml"), "models: { m: { model: { engine: fake } } }\n");
+  const flags = ["-c", "conf/serve.yaml", "--listen", "127.0.0.1:0", "--data", "kept"];
+  expect(await namesServed(folder, flags)).toEqual(["m"]);
+  expect(existsSync(join(folder, "kept"))).toBe(true);
+  expect(existsSync(join(folder, "conf/kept"))).toBe(false);
+});
+
+it("starts in the background, says where in JSON, and stops", async () => {
+  const folder = serverFolder();
+  const server = ["--model", "m=fake", "--listen", "127.0.0.1:0", "--json"];
+  const started = await callHere(["serve", "--start", ...server], folder);
+  expect(JSON.parse(started.stdout), started.stderr).toEqual({
+    addresses: expect.objectContaining({ inference: expect.stringMatching(/^http:/) }),
+    pid: expect.any(Number),
+  });
+  expect((await callHere(["serve", "--stop"], folder)).code).toBe(0);
+});
+
+it("ends a server that a signal keeps from starting", async () => {
+  const folder = serverFolder();
+  const stub = stubIo({
+    ...{ workingDirectory: folder, environment: process.env },
+    process: { ...stubIo().io.process, executable: process.execPath },
+    onSignal(listener) {
+      listener("SIGINT");
+      return () => {};
+    },
+  });
+  const args = ["serve", "--start", "--model", "m=fake", "--listen", "127.0.0.1:0"];
+  await runCommandLine(args, stub.io, { version: "1" });
+  expect({ ...stub.written, ...stub.state }).toEqual({ stdout: "", stderr: "", exitCode: 130 });
+  expect((await callHere(["serve", "--stop"], folder)).stderr).toContain("SERVER_NOT_RUNNING");
 });

@@ -183,6 +183,8 @@ describe("the cache", () => {
       { name, bytes: file.length, path: first.model.path, source: "hub" },
     ]);
     expect(await verifyModel(name, context)).toMatchObject({ isIntact: true });
+    const stopped = { ...context, signal: AbortSignal.abort(new Error("stopped")) };
+    await expect(verifyModel(name, stopped)).rejects.toThrow("stopped");
     await writeFile(first.model.path, ggufBytes(100_000, 9));
     expect(await verifyModel(name, context)).toMatchObject({
       isIntact: false,

@@ -62,4 +62,13 @@ describe("JobDraft", () => {
     draft.set(["prompt"], "w", { from: "environment", name: "SLUICE_PROMPT" });
     expect(draft.value).toEqual({ prompt: "w" });
   });
+
+  it("lets a later layer choose between rows and number of tasks", () => {
+    const draft = new JobDraft();
+    draft.set(["shard"], { rows: 5 }, file);
+    draft.set(["shard", "count"], 3, flag("--shard.count"));
+    expect(draft.value).toEqual({ shard: { count: 3 } });
+    draft.set(["shard", "rows"], 7, flag("--shard.rows"));
+    expect(draft.value).toEqual({ shard: { count: 3, rows: 7 } });
+  });
 });

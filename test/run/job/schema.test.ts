@@ -50,6 +50,14 @@ describe("jobSchema", () => {
     expect(JSON.stringify(wrong.error?.issues)).toContain("not a JSON Schema of a row");
   });
 
+  it("takes rows or a number of tasks, not both", () => {
+    for (const shard of [{ rows: 2 }, { count: 2 }]) {
+      expect(jobSchema.parse({ ...least, shard }).shard).toEqual(shard);
+    }
+    const { error } = jobSchema.safeParse({ ...least, shard: { rows: 2, count: 3 } });
+    expect(error?.issues).toMatchObject([{ path: ["shard", "count"] }]);
+  });
+
   it("takes memory as people write it, and shares below one", () => {
     for (const memory of ["120G", "1.5 GiB", "512MB"]) {
       expect(jobSchema.safeParse({ ...least, workers: { memory } }).success, memory).toBe(true);

@@ -48,7 +48,7 @@ async function add(flags: AddFlags, io: CliIo): Promise<void> {
   );
   const batch = fleet.batches.at(-1);
   if (batch === undefined) throw new SluiceError("RUN_DAMAGED", fleet.location);
-  startDriver(fleet, batch, flags, io);
+  await startDriver(fleet, batch, flags, io);
   if (flags.json) return await writeJson(io, batch);
   const noun = batch.tasks === 1 ? "task" : "tasks";
   const lines = [

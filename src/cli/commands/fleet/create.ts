@@ -15,7 +15,7 @@ import { collect } from "../../run-call.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { secondsOf } from "../plan.ts";
 import { planner, startDriver } from "./start.ts";
-import { nextFlags, rootOf, type TargetFlags, withPlace } from "./target.ts";
+import { nextFlags, placeFlags, rootOf, type TargetFlags, withPlace } from "./target.ts";
 
 /** The flags of a new fleet, by the keys of `fleet` in a job file. */
 interface CreateFlags extends TargetFlags {
@@ -115,6 +115,7 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
       workingDirectory: io.workingDirectory,
       userDirectory: io.process.userDirectory,
       ...(timeout !== undefined && { timeoutMs: 1000 * timeoutSeconds(timeout) }),
+      placeFlags: placeFlags(flags, driving),
       plan: planner(driving, dependencies, logger, !flags.wait),
     },
     dependencies,
@@ -125,7 +126,7 @@ async function create(flags: CreateFlags, io: CliIo): Promise<void> {
   }
   if (flags.json) await writeJson(io, record);
   else await tellNext(created, flags, driving);
-  if (!flags.wait) return startDriver(created, batches[0]!, flags, driving);
+  if (!flags.wait) return await startDriver(created, batches[0]!, flags, driving);
   const { resumeFleet } = await import("./resume.ts");
   const { fleets } = flags;
   await resumeFleet({ ...(fleets !== undefined && { fleets }), id: record.id }, driving);

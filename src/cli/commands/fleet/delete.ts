@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { SluiceError } from "../../../foundation/errors.ts";
 import { type CliIo, write } from "../../io.ts";
 import { withStoreFlags } from "../../store-flags.ts";
-import { openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
+import { openTargetFleet, placeFlags, type TargetFlags, withTarget } from "./target.ts";
 
 /** `sluice fleet delete`. */
 export function register(fleet: Command, given: CliIo): void {
@@ -24,8 +24,9 @@ async function remove(flags: TargetFlags, io: CliIo): Promise<void> {
   const open = status.runs.find(({ state }) => state === "running" || state === "pending");
   if (open) {
     const { name } = fleet.record;
+    const named = name + placeFlags(flags, io);
     throw new SluiceError("COORDINATOR_LIVES", `fleet ${name} is ${open.state}`, {
-      hint: `cancel it first: sluice fleet cancel --name ${name}`,
+      hint: `cancel it first: sluice fleet cancel --name ${named}`,
     });
   }
   await deleteFleet(fleet, dependencies.openStorage(root));

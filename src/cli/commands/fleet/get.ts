@@ -5,7 +5,7 @@ import type { FleetStatus } from "../../../run/fleet/fleet-status.ts";
 import { type CliIo, write, writeJson } from "../../io.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { driverLog } from "./start.ts";
-import { openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
+import { openTargetFleet, placeFlags, type TargetFlags, withTarget } from "./target.ts";
 
 /** `sluice fleet get`: the details of a fleet. */
 export function register(fleet: Command, given: CliIo): void {
@@ -22,13 +22,19 @@ async function get(flags: TargetFlags, io: CliIo): Promise<void> {
   const { status } = await readFleet(fleet, dependencies);
   if (flags.json) return writeJson(io, { ...fleet.record, ...status });
   const lines = [`Getting fleet '${fleet.record.name}'...`, "OK", ""];
-  lines.push(...detailLines(fleet, status, io));
+  lines.push(...detailLines(fleet, status, flags, io));
   await write(io, `${lines.join("\n")}\n`);
 }
 
 type Facts = [title: string, value: string | number][];
 
-function detailLines({ record, batches }: Fleet, status: FleetStatus, io: CliIo): string[] {
+function detailLines(
+  { record, batches }: Fleet,
+  status: FleetStatus,
+  flags: TargetFlags,
+  io: CliIo,
+): string[] {
+  const named = record.name + placeFlags(flags, io);
   const { tasks, runs } = status;
   const { state, reason } = status;
   const hasEnded = state !== "running" && state !== "pending";
@@ -38,7 +44,7 @@ function detailLines({ record, batches }: Fleet, status: FleetStatus, io: CliIo)
     ["ID", record.id],
     ["Status", state],
     ...(state !== "running" && reason !== null ? ([["Reason", reason]] as Facts) : []),
-    ...(isOpen ? ([["Next", `sluice fleet resume --name ${record.name}`]] as Facts) : []),
+    ...(isOpen ? ([["Next", `sluice fleet resume --name ${named}`]] as Facts) : []),
     ["Created", age(status.ageSeconds)],
     ["Location", status.location],
     ["Log", driverLog(record.id, io)],

@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import type { OpenBackend } from "../../../backends/context.ts";
+import { storeFromEnvironment } from "../../../data/s3/store-options.ts";
 import { sleep } from "../../../foundation/clock.ts";
 import { exitCodes } from "../../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
@@ -12,10 +13,16 @@ import type { Fleet, FleetBatch } from "../../../run/fleet/fleet.ts";
 import type { StatusReport } from "../../../run/status/status.ts";
 import type { CliIo } from "../../io.ts";
 import { interruptionOf, startOptions, withOpenedRun } from "../../run-call.ts";
-import { argumentOf } from "../../run-target.ts";
+import { runArguments } from "../../run-target.ts";
 import { withStoreFlags } from "../../store-flags.ts";
 import { untilSignal } from "../../until-signal.ts";
-import { type FleetTarget, openTargetFleet, type TargetFlags, withTarget } from "./target.ts";
+import {
+  type FleetTarget,
+  openTargetFleet,
+  placeFlags,
+  type TargetFlags,
+  withTarget,
+} from "./target.ts";
 
 interface ResumeFlags extends TargetFlags {
   only?: string;
@@ -104,7 +111,7 @@ async function resumeBatch(
 ): Promise<BatchEnd> {
   for (;;) {
     const run = (await untilIdle(target, batch, io))?.run;
-    if (run === undefined) throw neverPlanned(target.fleet, batch);
+    if (run === undefined) throw neverPlanned(target.fleet, batch, placeFlags(flags, io));
     if (run.sealedAt !== null) {
       if (flags.only === undefined && !flags.quiet) await tellFinished(target, batch, run.rows, io);
       const code = run.state === "successful" ? exitCodes.ok : exitCodes.failedRows;
@@ -134,7 +141,8 @@ async function tellFinished(
   io: CliIo,
 ): Promise<void> {
   const { runOfBatch } = await import("../../../run/fleet/fleet.ts");
-  const run = argumentOf(runOfBatch(fleet, batch), io);
+  const store = storeFromEnvironment(io.environment);
+  const run = runArguments(runOfBatch(fleet, batch), store, io);
   const more =
     failed === 0
       ? "there is nothing to do"
@@ -178,8 +186,9 @@ function interruption(backend: OpenBackend, isInBackground: boolean, logger: Log
 }
 
 /** The call that gave the batch was interrupted. */
-function neverPlanned({ record: { name } }: Fleet, { number }: FleetBatch): SluiceError {
-  return new SluiceError("NOT_A_RUN", `batch ${number} of fleet ${name} is not planned`, {
+function neverPlanned({ record }: Fleet, { number }: FleetBatch, place: string): SluiceError {
+  const name = record.name + place;
+  return new SluiceError("NOT_A_RUN", `batch ${number} of fleet ${record.name} is not planned`, {
     hint: `if no other call is planning it: sluice fleet delete --name ${name}, and create it again`,
   });
 }

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { backendContext } from "../../../api/backend-context.ts";
 import { homeDirectory } from "../../../api/home.ts";
 import { openBackends } from "../../../backends/registry.ts";
+import { withStoreErrors } from "../../../data/storage/local-errors.ts";
 import { entryCommand } from "../../../entry.ts";
 import type { Logger } from "../../../foundation/logger.ts";
 import type { RunDependencies } from "../../../run/dependencies.ts";
@@ -51,15 +52,17 @@ export function planner(
  * Starts a process that carries out a batch and goes on when this one has ended. What it says is in
  * a file below `SLUICE_HOME`.
  */
-export function startDriver(
+export async function startDriver(
   { record }: Fleet,
   { number }: FleetBatch,
   flags: TargetFlags,
   io: CliIo,
-): void {
+): Promise<void> {
   const log = driverLog(record.id, io);
-  mkdirSync(dirname(log), { recursive: true });
-  const output = openSync(log, "a");
+  const output = await withStoreErrors(log, async () => {
+    mkdirSync(dirname(log), { recursive: true });
+    return openSync(log, "a");
+  });
   const [executable, ...main] = entryCommand("cli/main", io.process.executable);
   const target = ["--fleets", rootOf(flags, io), "--id", record.id, "--only", String(number)];
   const driver = spawn(executable!, [...main, "fleet", "resume", ...target], {

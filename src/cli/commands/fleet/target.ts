@@ -55,11 +55,16 @@ export function nextFlags(
   flags: TargetFlags,
   io: CliIo,
 ): string {
+  return `${option} ${record.id}${placeFlags(flags, io)}`;
+}
+
+/** The options of a later command that looks at the same place, each after a space. */
+export function placeFlags(flags: TargetFlags, io: CliIo): string {
   const place = flags.fleets === undefined ? "" : ` --fleets ${argumentOf(rootOf(flags, io), io)}`;
   const store = storeFlags(storeFromEnvironment(io.environment)).map(
     (word) => ` ${quotedWord(word)}`,
   );
-  return `${option} ${record.id}${place}${store.join("")}`;
+  return place + store.join("");
 }
 
 export interface FleetTarget {

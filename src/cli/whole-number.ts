@@ -1,0 +1,3 @@
+/** The number of a flag: NaN unless it is all digits, since `Number("")` is 0. */
+export const wholeNumber = (text: string): number =>
+  /^\d+$/.test(text) ? Number(text) : Number.NaN;
