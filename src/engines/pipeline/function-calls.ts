@@ -19,10 +19,20 @@ export class RowWaits {
   until(promised: PromiseLike<unknown>, signal: AbortSignal): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const held: Abortable = { abort: (reason) => reject(new GivenUp(reason)) };
-    promised.then(resolve, reject);
     if (this.#closedBy) held.abort(this.#closedBy);
     else this.#watch.add(signal, held);
-    return promise.finally(() => this.#watch.remove(signal, held));
+    // Not `finally`, which makes two more promises for each row.
+    promised.then(
+      (result) => {
+        this.#watch.remove(signal, held);
+        resolve(result);
+      },
+      (error: unknown) => {
+        this.#watch.remove(signal, held);
+        reject(error);
+      },
+    );
+    return promise;
   }
 
   close(): void {
