@@ -1,5 +1,4 @@
 import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-options.ts";
-import { absoluteLocation } from "../data/storage/open.ts";
 import { assertOptions, type OptionNames } from "../foundation/call-options.ts";
 import { type ExactRow, type LongNumbers, parseExactly } from "../foundation/exact-json.ts";
 import { linesOfChunks } from "../foundation/lines.ts";
@@ -11,6 +10,7 @@ import { type MendedVerification, verifyAndMend } from "../run/seal/verify.ts";
 import { resultChunks } from "../run/status/results.ts";
 import { StatusReader, type StatusReport } from "../run/status/status.ts";
 import { runDependencies } from "./run-dependencies.ts";
+import { placeIn } from "./surroundings.ts";
 import { thisProcess } from "./this-process.ts";
 
 /** How the place of a run is reached. */
@@ -90,10 +90,13 @@ export async function* results(
 ): AsyncGenerator<ExactRow> {
   assertOptions("results", options, resultsNames);
   const lines = resultLines(output, dependenciesFor(options), options);
-  for await (const line of lines) yield parseExactly(line, options.longNumbers) as ExactRow;
+  for await (const line of lines) {
+    if (options.signal?.aborted) return;
+    yield parseExactly(line, options.longNumbers) as ExactRow;
+  }
 }
 
-/** The same as lines, exactly as in the files. */
+/** The same as lines, exactly as in the files. After an abort, the last one may be cut off. */
 export async function* resultLines(
   output: string,
   dependencies: RunDependencies,
@@ -112,9 +115,7 @@ export function dependenciesFor({ store }: PlaceOptions): RunDependencies {
 
 function open(output: string, own: RunDependencies) {
   const { openStorage, ...dependencies } = own;
-  const { directory, outside } = locateRun(
-    absoluteLocation(thisProcess().workingDirectory, output),
-  );
+  const { directory, outside } = locateRun(placeIn(thisProcess(), output));
   const places = { storage: runStorage(openStorage(directory)), outside: openStorage(outside) };
   return { ...dependencies, openStorage, ...places };
 }

@@ -1,6 +1,5 @@
 import { openBackends } from "../backends/registry.ts";
 import { storeFromEnvironment } from "../data/s3/store-options.ts";
-import { absoluteLocation } from "../data/storage/open.ts";
 import { assertOptions, type OptionNames } from "../foundation/call-options.ts";
 import type { Json } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
@@ -21,6 +20,7 @@ import { continuingNames, type RunOptions, surroundingsOf, withStart } from "./r
 import { runDependencies } from "./run-dependencies.ts";
 import { cancelAll, openScheduled } from "./scheduled-run.ts";
 import { type StartOptions, startRun } from "./start-run.ts";
+import { placeIn } from "./surroundings.ts";
 import { thisProcess } from "./this-process.ts";
 
 /** How an existing run is continued. */
@@ -79,9 +79,8 @@ export async function retry(
   assertOptions("retry", options, retryNames);
   const { where = "failed", reread: given } = options;
   return await started(output, options, async (location, start) => {
-    const { workingDirectory } = surroundingsOf(options);
-    const reread =
-      typeof given === "object" ? { file: absoluteLocation(workingDirectory, given.file) } : given;
+    const fileOf = (path: string) => ({ file: placeIn(surroundingsOf(options), path) });
+    const reread = typeof given === "object" ? fileOf(given.file) : given;
     const change = changeBy(options);
     return await startRun({ kind: "retry", location, where, change, reread }, start);
   });
@@ -166,7 +165,7 @@ async function managed<T>(
   action: (location: RunLocation, dependencies: ReturnType<typeof dependenciesFor>) => Promise<T>,
 ): Promise<T> {
   try {
-    const path = absoluteLocation(thisProcess().workingDirectory, output);
+    const path = placeIn(thisProcess(), output);
     return await action(locateRun(path), dependenciesFor(options));
   } catch (error) {
     throw programError(error);
@@ -180,11 +179,11 @@ async function started<Result extends RunResult | undefined>(
   start: (location: RunLocation, options: StartOptions) => Promise<Result>,
 ): Promise<Result> {
   const surroundings = surroundingsOf(options);
-  const { environment, workingDirectory } = surroundings;
+  const { environment } = surroundings;
   const { logger = silentLogger } = options;
   const backends = openBackends(backendContext(surroundings, logger));
   return await withStart(options, surroundings, backends, async (optionsFor) => {
-    const location = locateRun(absoluteLocation(workingDirectory, output));
+    const location = locateRun(placeIn(surroundings, output));
     const given = Object.entries({ ...storeFromEnvironment(environment), ...options.store });
     const asked = Object.fromEntries(given.filter(([, value]) => value !== undefined));
     const { openStorage } = runDependencies(surroundings, logger, asked);

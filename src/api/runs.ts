@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
+import { schemeOf } from "../data/storage/open.ts";
 import { assertOptions } from "../foundation/call-options.ts";
 import { asSluiceError, SluiceError } from "../foundation/errors.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
@@ -9,6 +9,7 @@ import { runStorage } from "../run/directory/run-storage.ts";
 import { type RunStatus, StatusReader } from "../run/status/status.ts";
 import { dependenciesFor, type PlaceOptions, placeNames } from "./inspect.ts";
 import { programError } from "./program-words.ts";
+import { placeIn } from "./surroundings.ts";
 import { thisProcess } from "./this-process.ts";
 
 /** A run, or a directory that looks like one and cannot be read. */
@@ -38,7 +39,7 @@ const readsAtOnce = 8;
  */
 export async function* runs(place = ".", options: PlaceOptions = {}): AsyncGenerator<FoundRun> {
   assertOptions("runs", options, placeNames);
-  const root = absoluteLocation(thisProcess().workingDirectory, place);
+  const root = placeIn(thisProcess(), place);
   try {
     yield* runsBelow(root, dependenciesFor(options));
   } catch (error) {

@@ -26,6 +26,7 @@ export async function* inputLines(input: InputJob, options: StreamOptions): Asyn
   const job = await jobOf(input, surroundings);
   const dependencies = runDependencies(surroundings, silentLogger, job.store);
   for await (const rows of inputRows(job, dependencies, 0)) {
+    options.signal?.throwIfAborted();
     for (const { raw, error } of rows) {
       if (error) throw error;
       // Only JSON over several lines has to be written again.

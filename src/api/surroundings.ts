@@ -1,3 +1,5 @@
+import { join } from "node:path";
+import { absoluteLocation } from "../data/storage/open.ts";
 import type { Clock } from "../foundation/clock.ts";
 import type { Random } from "../foundation/random.ts";
 import type { Telemetry } from "../foundation/telemetry.ts";
@@ -21,4 +23,10 @@ export interface Surroundings {
     /** Ends this process at once without cleaning up, as `kill -9` would. */
     kill(): void;
   };
+}
+
+/** A place as a program names it: `~/` is the user's home, as in jobs. */
+export function placeIn({ workingDirectory, process }: Surroundings, place: string): string {
+  if (place.startsWith("~/")) return join(process.userDirectory, place.slice(2));
+  return absoluteLocation(workingDirectory, place);
 }

@@ -1,10 +1,11 @@
-import { once } from "node:events";
-import { createReadStream, createWriteStream } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { type FileHandle, mkdtemp, open, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { finished } from "node:stream/promises";
+import { withStoreErrors } from "../data/storage/local-errors.ts";
 import type { Storage } from "../data/storage/storage.ts";
-import { digestOf } from "../foundation/hashing.ts";
+import { digestOf, sha256Stream } from "../foundation/hashing.ts";
+import { canonicalJson, type JsonObject } from "../foundation/json.ts";
+import { limits } from "../foundation/limits.ts";
 import { linesOfChunks } from "../foundation/lines.ts";
 import { type Random, randomInteger, seededRandom } from "../foundation/random.ts";
 import { HashedFile, writeWhole } from "../run/output/hashed-file.ts";
@@ -48,24 +49,55 @@ async function* firstOf(lines: AsyncIterable<string>, most: number): AsyncGenera
   }
 }
 
+/** Longest line of a file of our own: V8 has no longer text. */
+const maxOwnLineBytes = 512 * 1024 * 1024;
+
 /**
  * Writes lines to a file of a storage, whole or not at all. Does nothing if the file exists.
  *
  * @param name of the file, without its ending.
- * @returns the file's address, as an input names it.
+ * @param signal ends it: then there is no file.
+ * @returns the file, as an input of a job.
  */
 export async function storedLines(
   storage: Storage,
   name: string,
   lines: AsyncIterable<string> | Iterable<string>,
-): Promise<string> {
-  const path = `${name}.jsonl`;
-  const address = `${storage.location}/${path}`;
-  if (await storage.stat(path)) return address;
-  await writeWhole(await HashedFile.open(storage, path), async (file) => {
-    for await (const line of lines) await file.add(line);
+  signal?: AbortSignal,
+): Promise<JsonObject> {
+  const found = await storedInput(storage, name);
+  if (found) return found;
+  let hasLong = false;
+  await writeWhole(await HashedFile.open(storage, `${name}.jsonl`), async (file) => {
+    for await (const line of lines) {
+      signal?.throwIfAborted();
+      if (!hasLong && isLong(line)) {
+        hasLong = true;
+        // Before the file is there: it must not be read without.
+        await storage.createIfAbsent(`${name}.long`, Buffer.from("\n"));
+      }
+      await file.add(line);
+    }
+    // The lines may have ended because of it.
+    signal?.throwIfAborted();
   });
-  return address;
+  return (await storedInput(storage, name))!;
+}
+
+/** Lines that `storedLines` wrote, as an input of a job; undefined if there are none. */
+export async function storedInput(storage: Storage, name: string): Promise<JsonObject | undefined> {
+  const path = `${name}.jsonl`;
+  if (!(await storage.stat(path))) return undefined;
+  const input = { path: `${storage.location}/${path}`, format: "jsonl" };
+  // Only where it is needed: a run is of an input with all its keys.
+  const hasLong = (await storage.stat(`${name}.long`)) !== undefined;
+  return hasLong ? { ...input, maxLineBytes: maxOwnLineBytes } : input;
+}
+
+/** Whether a line is longer than one of a user's file may be. */
+function isLong(line: string): boolean {
+  const { maxLineBytes } = limits;
+  return 3 * line.length > maxLineBytes && Buffer.byteLength(line) > maxLineBytes;
 }
 
 /** A file name derived from what the file is made of. */
@@ -73,11 +105,30 @@ export function fileNameOf(kind: string, facts: unknown): string {
   return `${kind}-${digestOf(facts).slice(0, 16)}`;
 }
 
+/** The same for rows, all of which one text may not hold. */
+export function fileNameOfRows(rows: readonly JsonObject[]): string {
+  const digest = sha256Stream();
+  let text = "[";
+  for (const [at, row] of rows.entries()) {
+    text += at === 0 ? canonicalJson(row) : `,${canonicalJson(row)}`;
+    if (text.length < hashedChars) continue;
+    digest.update(text);
+    text = "";
+  }
+  return `rows-${digest.update(`${text}]`).digest("hex").slice(0, 16)}`;
+}
+
+/** Characters of rows that are hashed together. */
+const hashedChars = 64 * 1024;
+
 /** Characters of rows that a shuffle keeps in memory. */
 const maxShuffleChars = 64 * 1024 * 1024;
 
 /** Files over which lines are spread if memory cannot hold them. */
 const buckets = 64;
+
+/** Characters of a file that are written together. */
+const bucketChars = 64 * 1024;
 
 interface ShuffleOptions {
   random: Random;
@@ -139,12 +190,25 @@ async function scatter(
 ): Promise<string[]> {
   const own = await mkdtemp(join(directory, "scattered-"));
   const paths = Array.from({ length: buckets }, (_, at) => join(own, `${at}.jsonl`));
-  const files = paths.map((path) => createWriteStream(path));
-  for await (const line of lines) {
-    const file = files[randomInteger(random, buckets)]!;
-    if (!file.write(`${line}\n`)) await once(file, "drain");
+  const texts = paths.map(() => "");
+  const files: FileHandle[] = [];
+  const write = async (at: number) => {
+    const text = texts[at]!;
+    texts[at] = "";
+    await withStoreErrors(paths[at]!, () => files[at]!.appendFile(text));
+  };
+  try {
+    for (const path of paths) {
+      files.push(await withStoreErrors(path, () => open(path, "w")));
+    }
+    for await (const line of lines) {
+      const at = randomInteger(random, buckets);
+      texts[at] += `${line}\n`;
+      if (texts[at]!.length >= bucketChars) await write(at);
+    }
+    for (const at of paths.keys()) await write(at);
+  } finally {
+    for (const file of files) await file.close();
   }
-  for (const file of files) file.end();
-  await Promise.all(files.map((file) => finished(file)));
   return paths;
 }

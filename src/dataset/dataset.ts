@@ -284,9 +284,9 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
    * Runs the dataset once and returns a dataset of the results. That one reads the results whenever
    * it is used, in this program and in later ones. Values keep their types.
    *
-   * @param output directory of the run.
-   * @throws SluiceError the error that stopped the run, or `ROW_FAILED` if more rows failed than
-   *   `job: { maxFailedRows }` allows.
+   * @param output directory of the run, or a file `x.jsonl`.
+   * @throws SluiceError `UNSUPPORTED` for a file of another form; the error that stopped the run;
+   *   `ROW_FAILED` if more rows failed than `job: { maxFailedRows }` allows.
    * @example
    * const rows = dataset.jsonl("rows.jsonl").filter(({ text }) => text);
    * const clean = await rows.materialize("clean");
@@ -378,7 +378,12 @@ export class Dataset<Row extends object = ExactRow> implements AsyncIterable<Row
     return jobOfDataset(this.#pipeline, options);
   }
 
-  /** What a run would do, as `plan` shows it. Writes nothing and sends no request. */
+  /**
+   * What a run would do, as `plan` shows it. Writes nothing and sends no request. Code before a
+   * `shuffle`, a `sample` and their like runs for it, unless the output has what it made.
+   *
+   * @throws SluiceError `UNSUPPORTED` if a model must answer first, before such a step.
+   */
   plan(options: RunDatasetOptions): Promise<RunPreview> {
     return planDataset(this.#pipeline, options);
   }

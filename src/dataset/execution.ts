@@ -1,7 +1,8 @@
-import { resolve } from "node:path";
 import { plan, type RunOptions, runNames, runWith, surroundingsOf } from "../api/run.ts";
 import { inputColumns, type StreamOptions, streamJob } from "../api/stream.ts";
+import { placeIn } from "../api/surroundings.ts";
 import { type Column, ColumnTally } from "../data/columns.ts";
+import { withoutEnding } from "../data/formats/result-format.ts";
 import type { StageState } from "../engines/engine.ts";
 import { assertOptions, type OptionNames } from "../foundation/call-options.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -13,7 +14,7 @@ import { plainJson } from "../foundation/typed-json.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunPreview } from "../run/preview/preview.ts";
 import type { RunResult } from "../run/run-job.ts";
-import type { RunEvent, RunSummary } from "../run/status/events.ts";
+import type { RunSummary } from "../run/status/events.ts";
 import { printNotice } from "./print-rows.ts";
 import { jobOfSegment, type Segment, segmentOf, withStep } from "./segment.ts";
 import type { Pipeline, Source, Step } from "./step.ts";
@@ -37,8 +38,8 @@ export interface ReadDatasetOptions
     "install" | "signal" | "logger" | "workingDirectory" | "environment" | "onEvent"
   > {
   resources?: Resources;
-  /** Job keys that matter for reading: object stores, variables, and tries of a request. */
-  job?: Pick<JobInput, "store" | "env" | "retries">;
+  /** Job keys that matter for reading: object stores, variables, numbers, tries of a request. */
+  job?: Pick<JobInput, "store" | "env" | "longNumbers" | "retries">;
 }
 
 /** Options for running a dataset. */
@@ -57,7 +58,7 @@ export interface RunDatasetOptions extends RunOptions {
 
 /** The result of a run of a dataset. */
 export interface DatasetRun extends RunResult {
-  /** What each stage did during this call, over all workers. */
+  /** What each stage did during this call, over all workers, also in the earlier runs. */
   stages: readonly StageState[];
   /**
    * Summaries of the earlier runs, of stages before a `shuffle`, `sample` or `limit`, in order.
@@ -87,16 +88,20 @@ export async function runDataset(
     ...interim(others),
     overwrite: isFresh,
   });
-  const segment = await workshop.lastSegment(pipeline);
-  const tally = new StageTally();
-  const onEvent = (event: RunEvent) => {
-    tally.hear(event);
-    return options.onEvent?.(event);
-  };
   const { job: _, output: __, resources: ___, ...running } = others;
-  const job = jobWith(segment, options, typedOutput);
-  const anew = { ...running, onEvent, overwrite: isFresh };
-  const result = await runWith(job, anew, { functions: segment.functions });
+  const { tally } = workshop;
+  const lastRun = async (segment: Segment) => {
+    const job = jobWith(segment, options, typedOutput);
+    const onEvent = tally.hearing(options.onEvent);
+    const { functions } = segment;
+    return await runWith(job, { ...running, onEvent, overwrite: isFresh }, { functions });
+  };
+  const result = await workshop.lastSegment(pipeline).then(lastRun, (thrown: unknown) => {
+    const { stoppedRun } = workshop;
+    if (stoppedRun !== undefined && stoppedRun.error === thrown) return stoppedRun;
+    const isCanceled = options.signal?.aborted && thrown === options.signal.reason;
+    throw isCanceled && !(thrown instanceof SluiceError) ? new SluiceError("RUN_CANCELED") : thrown;
+  });
   const exitCode = workshop.interimRuns.reduce(
     (code, run) => code || run.exitCode,
     result.exitCode,
@@ -105,36 +110,6 @@ export async function runDataset(
   const resumed = [...before, result.summary].reduce((sum, { rows }) => sum + rows.resumed, 0);
   if (resumed > 0) tellResumed(resumed, result.summary.output, options);
   return { ...result, exitCode, stages: tally.stages(), before, resumed };
-}
-
-/** Sums up what the stages of a run did, from messages of its workers. */
-class StageTally {
-  /** The last message of each worker. */
-  readonly #workers = new Map<string, readonly StageState[]>();
-
-  hear(event: RunEvent): void {
-    if (event.type !== "task-progress" && event.type !== "task-end") return;
-    if (event.stages) this.#workers.set(event.worker, event.stages);
-  }
-
-  stages(): StageState[] {
-    const sums = new Map<string, StageState>();
-    for (const states of this.#workers.values()) {
-      for (const state of states) {
-        const before = sums.get(state.stage);
-        sums.set(state.stage, before === undefined ? { ...state } : sumOf(before, state));
-      }
-    }
-    return [...sums.values()];
-  }
-}
-
-function sumOf(one: StageState, other: StageState): StageState {
-  const sum = { ...one };
-  for (const [name, value] of Object.entries(other) as [keyof StageState, number | string][]) {
-    if (typeof value === "number") (sum[name] as number) += value;
-  }
-  return sum;
 }
 
 /** Callers who did not ask for results of an earlier call must hear of them. */
@@ -154,6 +129,7 @@ export async function materializeDataset(
   pipeline: Pipeline,
   options: RunDatasetOptions,
 ): Promise<Source> {
+  assertReadable(outputPath(options));
   const { error, summary, exitCode } = await runDataset(pipeline, options, true);
   if (error) throw error;
   if (exitCode !== 0) {
@@ -170,6 +146,15 @@ export async function materializeDataset(
   const isFile = summary.output.endsWith(".jsonl");
   const path = isFile ? summary.output : `${summary.output}/part-*.jsonl`;
   return { kind: "input", input: [{ path, format: "jsonl" }], isTyped: true };
+}
+
+/** Only lines keep the types of values. */
+function assertReadable(output: string): void {
+  if (output.endsWith(".jsonl") || withoutEnding(output) === output) return;
+  throw new SluiceError("UNSUPPORTED", "a materialized dataset is read from JSON lines", {
+    file: output,
+    hint: "name a folder or a file .jsonl; writeParquet, writeCsv and writeJson write other forms",
+  });
 }
 
 /** The job of a dataset that needs nothing of this program. */
@@ -230,7 +215,15 @@ export async function* rowsOfDataset(
     const segment = await workshop.lastSegment(pipeline);
     const job = { ...options.job, ...jobOfSegment(segment, written(options.resources)) };
     const ahead = most === undefined ? undefined : () => most - given;
-    const reading: StreamOptions = { ...options, ahead, onEnd };
+    const { tally } = workshop;
+    const reading: StreamOptions = {
+      ...options,
+      ahead,
+      onEnd(states) {
+        tally.note("", states);
+        onEnd?.(tally.stages());
+      },
+    };
     for await (const { value } of streamJob(job, reading, segment.functions)) {
       given++;
       yield value;
@@ -308,8 +301,7 @@ function jobWith(
 
 function outputPath({ output, workingDirectory }: RunDatasetOptions): string {
   const path = typeof output === "string" ? output : (output.path ?? "out");
-  if (path.includes("://")) return path;
-  return resolve(surroundingsOf({ workingDirectory }).workingDirectory, path);
+  return placeIn(surroundingsOf({ workingDirectory }), path);
 }
 
 function interim({ resources, job, ...options }: ReadDatasetOptions | RunDatasetOptions) {

@@ -121,11 +121,20 @@ export function batchStage(options: BatchOptions): JsonObject {
     ...others,
     ...(memoryBytes !== undefined && { memoryBytes }),
   };
-  const written = JSON.parse(JSON.stringify(stage)) as JsonObject;
-  if (!isDeepStrictEqual(written.constructorArgs, others.constructorArgs)) {
+  const { constructorArgs } = others;
+  if (!isDeepStrictEqual(asJson(constructorArgs), constructorArgs)) {
     throw new SluiceError("USAGE", "constructorArgs hold what JSON does not have", {
       hint: "give texts, numbers, lists and objects: they are written into the plan",
     });
   }
-  return written;
+  return JSON.parse(JSON.stringify(stage)) as JsonObject;
+}
+
+/** A value as JSON gives it back; undefined if it has no text, as a `bigint` or a cycle. */
+function asJson(value: unknown): unknown {
+  try {
+    return value === undefined ? value : JSON.parse(JSON.stringify(value));
+  } catch {
+    return undefined;
+  }
 }

@@ -12,9 +12,10 @@ export type ColumnValues<Row> = { [Name in keyof Row]: ArrayLike<Row[Name]> };
 
 /**
  * What a stage returns for the rows of a batch, in their order: for each row a row, a list of rows
- * (an empty list filters it out), or an `Error`, by which this row fails alone.
+ * (an empty list filters it out), or an `Error`, by which this row fails alone; or a promise of one
+ * of these.
  */
-export type BatchResults<Out> = Iterable<Out | readonly Out[] | Error>;
+export type BatchResults<Out> = Iterable<Awaitable<Out | readonly Out[] | Error>>;
 
 /** A class whose instances process batches, one instance for each replica. */
 export type BatchClass<Arguments extends readonly unknown[], Batch, Result> = new (
@@ -144,9 +145,12 @@ export interface BatchOptions extends FunctionOptions {
   numGpus?: number;
   /** Memory of one replica, in bytes or as `4G`. Only as many replicas start as fit. */
   memory?: number | string;
-  /** Arguments of the class's constructor; for code in a module, JSON values. */
+  /** Arguments of the class's constructor: JSON values, which are written into the plan. */
   constructorArgs?: readonly unknown[];
-  /** Time that a batch may take before its process is ended, in milliseconds. Default 600,000. */
+  /**
+   * Time that a batch may take, in milliseconds; default 600,000. Then the process of a module is
+   * ended, and nobody waits for a function of the program any more: its batch fails.
+   */
   timeoutMs?: number;
   /** Name of the stage in `stats()` and events; default: the name of the function or export. */
   name?: string;

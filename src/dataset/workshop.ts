@@ -4,15 +4,23 @@ import { basename, join } from "node:path";
 import { resultLines } from "../api/inspect.ts";
 import { type RunOptions, runWith, surroundingsOf } from "../api/run.ts";
 import { runDependencies } from "../api/run-dependencies.ts";
-import { inputFacts, inputLines, streamJob } from "../api/stream.ts";
+import { type InputJob, inputFacts, inputLines, streamJob } from "../api/stream.ts";
 import type { Storage } from "../data/storage/storage.ts";
-import { SluiceError, wordedError } from "../foundation/errors.ts";
+import type { StageState } from "../engines/engine.ts";
+import { asSluiceError, SluiceError, wordedError } from "../foundation/errors.ts";
 import type { JsonObject } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { JobInput } from "../run/job/schema.ts";
 import type { RunResult } from "../run/run-job.ts";
-import { fileNameOf, type Lines, storedLines, throughBarrier } from "./barrier.ts";
+import {
+  fileNameOf,
+  fileNameOfRows,
+  type Lines,
+  storedInput,
+  storedLines,
+  throughBarrier,
+} from "./barrier.ts";
 import {
   type Barrier,
   jobOfSegment,
@@ -21,6 +29,7 @@ import {
   segmentOf,
   withStep,
 } from "./segment.ts";
+import { StageTally } from "./stage-tally.ts";
 import type { Pipeline, Source } from "./step.ts";
 
 /** Job keys that also apply to the runs of stages before a barrier. */
@@ -33,6 +42,16 @@ export interface WorkshopOptions extends RunOptions {
   job?: InterimJob;
 }
 
+/** Steps that are carried out for a barrier behind them. */
+interface Before {
+  segment: Segment;
+  step: Barrier;
+  /** Whether results are in the form of `toWire`. */
+  isTyped: boolean;
+  /** Folder of their run. */
+  name: string;
+}
+
 /** Runs everything that has to be done before the last job of a pipeline can be planned. */
 export class Workshop {
   readonly #storage: Storage;
@@ -40,6 +59,9 @@ export class Workshop {
   /** True if stages before a barrier are kept as runs beside the output, which can be resumed. */
   readonly #keepsRuns: boolean;
   readonly interimRuns: RunResult[] = [];
+  /** A run before the last one that stopped: nothing behind it can be planned. */
+  stoppedRun: RunResult | undefined;
+  readonly tally = new StageTally();
   #temporary: string | undefined;
   #standing: Storage | undefined;
   #barriers = 0;
@@ -99,64 +121,99 @@ export class Workshop {
     for (const segment of segments) {
       const { stages, limit, typedInput } = segment;
       const isFile = stages.length === 0 && limit === undefined && typedInput === isTyped;
-      input.push(...(isFile ? segment : await this.#behind(segment, { kind: "union" })).input);
+      const own = isFile ? segment : await this.#behind(segment, { kind: "union" }, isTyped);
+      input.push(...own.input);
     }
     return segmentOf(input, isTyped);
   }
 
   async #inputOf(source: Extract<Source, { kind: "rows" }>): Promise<Segment["input"]> {
-    const name = fileNameOf("rows", source.rows);
-    const standing = await this.#standingFile(name);
-    const path = standing ?? (await storedLines(this.#storage, name, linesOfRows(source)));
-    return [{ path, format: "jsonl" }];
+    const name = fileNameOfRows(source.rows);
+    const standing = await this.#standingInput(name);
+    return [standing ?? (await storedLines(this.#storage, name, linesOfRows(source)))];
   }
 
-  /** The address of a file that a run left beside its output; undefined if there is none. */
-  async #standingFile(name: string): Promise<string | undefined> {
-    const path = `${name}.jsonl`;
-    const found = await this.#standing?.stat(path).catch(() => undefined);
-    return found && `${this.#standing!.location}/${path}`;
+  /** A file that a run left beside its output; undefined if there is none. */
+  async #standingInput(name: string): Promise<JsonObject | undefined> {
+    return this.#standing && (await storedInput(this.#standing, name).catch(() => undefined));
   }
 
-  /** A segment that reads the output of a barrier after an earlier segment. */
-  async #behind(segment: Segment, step: Barrier): Promise<Segment> {
+  /**
+   * A segment that reads the output of a barrier after an earlier segment.
+   *
+   * @param isTyped whether its rows are in the form of `toWire`.
+   */
+  async #behind(
+    segment: Segment,
+    step: Barrier,
+    isTyped = segment.stages.length > 0 || segment.typedInput,
+  ): Promise<Segment> {
     const number = ++this.#barriers;
-    const isTyped = isCarriedOut(segment, step) || segment.typedInput;
-    const job = jobOfSegment(segment, undefined, isCarriedOut(segment, step));
+    const isRun = isCarriedOut(segment, step);
+    const job = jobOfSegment(segment, undefined, isRun && isTyped);
     const facts = await inputFacts(job, this.#options);
     const name = fileNameOf(`${number}-${step.kind}`, [job, step, facts]);
+    const soundName = `${name}-sound`;
     // Remove it before its run: after a kill in between, an older file must not remain.
-    if (this.#options.overwrite) await this.#storage.remove(`${name}.jsonl`);
-    const standing = await this.#standingFile(name);
-    if (standing) return segmentOf([{ path: standing, format: "jsonl" }], isTyped, segment.shards);
-    const lines = await this.#linesOf(segment, step, `${number}-run`);
+    if (this.#options.overwrite) {
+      for (const each of [name, soundName]) await this.#storage.remove(`${each}.jsonl`);
+    }
+    const standing = (await this.#standingInput(name)) ?? (await this.#standingInput(soundName));
+    if (standing) return segmentOf([standing], isTyped, segment.shards);
+    const before: Before = { segment, step, isTyped, name: `${number}-run` };
+    const input = await (isRun
+      ? this.#stored(name, step, await this.#resultsOf(before))
+      : this.#stored(name, step, this.#rowsOf(segment)).catch(async (thrown: unknown) => {
+          // Most inputs are without fault. Rows at fault need a run, to be its dead letters.
+          if (!this.#keepsRuns || asSluiceError(thrown).scope !== "row") throw thrown;
+          return this.#stored(soundName, step, await this.#resultsOf(before));
+        }));
+    return segmentOf([input], isTyped, segment.shards);
+  }
+
+  /** The file of what a barrier makes of lines. */
+  async #stored(name: string, step: Barrier, lines: Lines): Promise<JsonObject> {
     const directory = await mkdtemp(join(tmpdir(), "sluice-barrier-"));
+    const { signal } = this.#options;
     try {
       const made = throughBarrier(lines, step, directory);
-      const path = await storedLines(this.#storage, name, made);
-      return segmentOf([{ path, format: "jsonl" }], isTyped, segment.shards);
+      return await storedLines(this.#storage, name, made, signal);
     } finally {
       await rm(directory, { recursive: true, force: true });
     }
   }
 
-  async #linesOf(segment: Segment, step: Barrier, name: string): Promise<Lines> {
+  #rowsOf(segment: Segment): Lines {
     const { resources, ...options } = this.#options;
-    const hasStages = isCarriedOut(segment, step);
-    const job = { ...options.job, ...jobOfSegment(segment, resources, hasStages) };
-    if (!hasStages) return () => inputLines(job, options);
+    const job = { ...options.job, ...jobOfSegment(segment, resources) };
+    return () => inputLines(job, options);
+  }
+
+  /** The results of a segment that is carried out. */
+  async #resultsOf({ segment, step, isTyped, name }: Before): Promise<Lines> {
+    const { resources, ...options } = this.#options;
+    const { functions, stages } = segment;
+    const job = { ...options.job, ...jobOfSegment(segment, resources, isTyped) };
     if (this.#keepsRuns) {
+      const onEvent = this.tally.hearing(options.onEvent);
       const output = `${this.#storage.location}/${name}`;
-      const result = await runWith({ ...job, output }, options, {
-        functions: segment.functions,
-      });
-      if (result.error) throw result.error;
+      const result = await runWith({ ...job, output }, { ...options, onEvent }, { functions });
+      if (result.error) {
+        this.stoppedRun = result;
+        throw result.error;
+      }
+      this.tally.endRun(stages.length);
       this.#note(result, step.kind);
-      return () => resultLines(output, dependenciesOf(options));
+      const { signal } = options;
+      return () => resultLines(result.summary.output, dependenciesOf(options), { signal });
     }
-    const rows = streamJob(job, options, segment.functions);
-    const path = await storedLines(this.#storage, `${this.#barriers}-rows`, textsOf(rows));
-    return () => inputLines({ ...job, input: [{ path, format: "jsonl" }] }, options);
+    if (this.#standing) assertAsksNothing(segment, step);
+    const onEnd = (states: readonly StageState[]) => this.tally.note("", states);
+    const rows = streamJob(job, { ...options, onEnd }, functions);
+    const stored = await storedLines(this.#storage, `${this.#barriers}-rows`, textsOf(rows));
+    this.tally.endRun(stages.length);
+    const input = [stored] as unknown as InputJob["input"];
+    return () => inputLines({ ...job, input }, options);
   }
 
   #note(result: RunResult, before: string): void {
@@ -180,6 +237,15 @@ export class Workshop {
     const where = barrier === undefined ? `row ${line}` : `row ${line} behind ${barrier}`;
     return wordedError(code, message.replace(`${file}:${line}`, where), { hint, cause: error });
   }
+}
+
+/** A plan sends no request. */
+function assertAsksNothing({ stages }: Segment, { kind }: Barrier): void {
+  if (stages.every((stage) => stage.kind !== "generate")) return;
+  const detail = `the steps after ${kind} can be planned when the models before it have answered`;
+  throw new SluiceError("UNSUPPORTED", detail, {
+    hint: "call run(), which answers these rows first and keeps them, or plan the steps before it",
+  });
 }
 
 async function* textsOf(rows: ReturnType<typeof streamJob>): AsyncGenerator<string> {

@@ -24,7 +24,7 @@ export class AbortWatch {
     let watched = this.#watched.get(signal);
     if (!watched) {
       const members: Abortable[] = [];
-      const listener = () => this.#abortAll(signal, members);
+      const listener = () => this.#abortThose(signal, members);
       watched = { members, listener };
       this.#watched.set(signal, watched);
       signal.addEventListener("abort", listener, { once: true });
@@ -49,7 +49,16 @@ export class AbortWatch {
     signal.removeEventListener("abort", watched.listener);
   }
 
-  #abortAll(signal: AbortSignal, members: readonly Abortable[]): void {
+  /** Aborts every request that is held. */
+  abortAll(reason: unknown): void {
+    for (const [signal, { members, listener }] of this.#watched) {
+      signal.removeEventListener("abort", listener);
+      for (const held of [...members]) held.abort(reason);
+    }
+    this.#watched.clear();
+  }
+
+  #abortThose(signal: AbortSignal, members: readonly Abortable[]): void {
     this.#watched.delete(signal);
     for (const held of [...members]) held.abort(signal.reason);
   }

@@ -295,6 +295,7 @@ export function toWrittenNumber(value: number | bigint): number | WrittenNumber 
     const isShort = BigInt.asIntN(54, value) === value && Number.isSafeInteger(Number(value));
     return isShort ? Number(value) : new WrittenNumber(String(value));
   }
+  if (!Number.isFinite(value)) return new WrittenNumber(specialText(value));
   return isLongFloat(value) ? new WrittenNumber(numberText(value)) : value;
 }
 

@@ -1,4 +1,4 @@
-import type { ExactJson } from "./exact-json.ts";
+import { type ExactJson, toWrittenNumber } from "./exact-json.ts";
 import type { Json } from "./json.ts";
 
 /** Lists of numbers of one type, such as embeddings and bytes. */
@@ -81,12 +81,24 @@ export function plainJson(value: TypedJson): ExactJson {
   return mapped(value, plainOf) as ExactJson;
 }
 
+/**
+ * A value as `plainJson`, for a request: its numbers keep their digits also on the way to another
+ * process.
+ *
+ * @example
+ * JSON.stringify(requestJson({ id: 9007199254740993n })); // '{"id":9007199254740993}'
+ */
+export function requestJson(value: TypedJson): Json {
+  return mapped(value, requestOf) as Json;
+}
+
 /** Returns what replaces a value; undefined means: keep it and look at its members. */
 type Change = (value: object | bigint | number) => TypedJson | undefined;
 
 /** Copies only what changes, for almost all rows hold no such value. */
 function mapped(value: TypedJson, change: Change): TypedJson {
-  if (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value))) {
+  // Others than these, and NaN, are the same number in every process.
+  if (typeof value === "bigint" || (typeof value === "number" && !(Math.abs(value) < 2 ** 53))) {
     return change(value) ?? value;
   }
   if (typeof value !== "object" || value === null) return value;
@@ -150,6 +162,12 @@ function plainOf(value: object | bigint | number): TypedJson | undefined {
   if (typeof value !== "object" || !isTypedArray(value)) return undefined;
   if (!(value instanceof Uint8Array)) return Array.from<number | bigint>(value);
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64");
+}
+
+function requestOf(value: object | bigint | number): TypedJson | undefined {
+  if (typeof value !== "object") return toWrittenNumber(value) as unknown as TypedJson;
+  const plain = plainOf(value);
+  return Array.isArray(plain) ? mappedList(plain, requestOf) : plain;
 }
 
 function kindOf(value: object): string {

@@ -23,7 +23,7 @@ export interface ReceivedRequest {
 export type ServerBehaviour =
   | {
       kind: "answer";
-      /** Default: words that follow from the request. */
+      /** Cut to as many words as the request allows tokens. Default: words that follow from it. */
       text?: string;
       finishReason?: string;
       /** Calls of tools in place of text, in chats. */
@@ -59,7 +59,10 @@ export interface FakeServerOptions {
   delayMs?: number;
   /** Default 0: any free port. */
   port?: number;
-  /** Chosen for each request; undefined, or no function: it is answered. */
+  /**
+   * Chosen for each request; undefined, or no function: it is answered. What it throws is answered
+   * with status 500.
+   */
   behave?: (request: ReceivedRequest) => ServerBehaviour | undefined;
   /** Count requests by body; default true. Costs memory in long benchmarks. */
   countBodies?: boolean;
@@ -107,7 +110,7 @@ export async function startFakeServer(options: FakeServerOptions = {}): Promise<
     const earlier = counts.get(body) ?? 0;
     if (countBodies) counts.set(body, earlier + 1);
     const request = received(incoming, body, tally.received++, earlier);
-    const behaviour = behave?.(request) ?? routed(request);
+    const behaviour = chosen(request, behave);
     const reply = () => void respond(behaviour, request, response, clock);
     if (delayMs > 0) clock.schedule(delayMs, reply);
     else reply();
@@ -168,6 +171,16 @@ function received(
   }
   const { method = "", url: path = "", headers } = incoming;
   return { method, path, headers, body, json, number, earlier };
+}
+
+/** A fault of a test's own function must show in what it tests. */
+function chosen(request: ReceivedRequest, behave: FakeServerOptions["behave"]): ServerBehaviour {
+  try {
+    return behave?.(request) ?? routed(request);
+  } catch (thrown) {
+    const message = `behave threw ${thrown instanceof Error ? thrown : JSON.stringify(thrown)}`;
+    return { kind: "status", status: 500, body: { error: { message } } };
+  }
 }
 
 function routed({ method, path, json }: ReceivedRequest): ServerBehaviour {
@@ -308,7 +321,7 @@ function answerBody(request: ReceivedRequest, answer: ServerBehaviour & { kind: 
   if (request.path.includes("/embeddings")) return vectorsBody(json);
   if (request.path.includes("/audio/")) return transcriptBody(request, answer);
   const isChat = request.path.includes("/chat/");
-  const limit = Number(json.max_completion_tokens ?? json.max_tokens ?? 16);
+  const limit = Number(json.max_completion_tokens ?? json.max_tokens ?? Infinity);
   let completionTokens = 0;
   const choices = Array.from({ length: Number(json.n ?? 1) }, (_, index): JsonObject => {
     const spoken = answer.text?.split(" ") ?? wordsFor(unstreamed(request), index);

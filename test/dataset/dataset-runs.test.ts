@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
-import { status, verify } from "../../src/api/inspect.ts";
+import { results, status, verify } from "../../src/api/inspect.ts";
 import { dataset } from "../../src/dataset/sources.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
@@ -392,6 +392,18 @@ describe("a dataset that is carried out as a run", () => {
     expect(await dataset.parquet(parquet!).take(9)).toEqual(await tagged.take(9));
     await tagged.writeJson(json!);
     expect(await dataset.json(json!).count()).toBe(2);
+  });
+
+  it("has results whose reading ends between two lines", async () => {
+    const output = join(folder, "many");
+    await dataset.from(numbered(15_000)).run({ output, job: { shard: { rows: 15_000 } } });
+    const stop = new AbortController();
+    let count = 0;
+    for await (const { id } of results(output, { signal: stop.signal })) {
+      expect(id).toBe(count++);
+      if (count === 5) stop.abort();
+    }
+    expect(count).toBe(5);
   });
 
   it("writes broken rows as dead letters, and the others", async () => {

@@ -139,6 +139,11 @@ describe("putting together", () => {
     expect(error.message).toContain("1 of 3 rows");
     const rest = await failing.materialize(at("rest"), { job: { maxFailedRows: 1 } });
     expect(await rest.takeAll()).toEqual([{ id: 0 }, { id: 2 }]);
+    for (const name of ["kept.parquet", "kept.csv", "kept.json", "kept.ndjson", "kept.jsonl.gz"]) {
+      expect(await rejection(made().materialize(at(name)))).toMatchObject({ code: "UNSUPPORTED" });
+      expect(existsSync(`${at(name)}.sluice`)).toBe(false);
+    }
+    expect(calls).toBe(4);
     const none = dataset.from(numbered(3)).filter(() => false);
     for (const name of ["empty", "empty.jsonl"]) {
       const empty = await none.shuffle().materialize(at(name));

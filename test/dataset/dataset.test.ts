@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -218,6 +219,43 @@ describe("a dataset that is read", () => {
     expect((await rejection(wrong.take(1))).code).toBe("TEMPLATE_INVALID");
     const misspelt = { batchsize: 4 } as object;
     expect(() => rows.mapBatches((batch) => batch, misspelt)).toThrow("did you mean batchSize?");
+    class Given {
+      call(batch: object[]) {
+        return batch;
+      }
+    }
+    const cycle: unknown[] = [];
+    cycle.push(cycle);
+    for (const argument of [1n, new Map(), cycle]) {
+      const constructorArgs = [argument] as never;
+      expect(() => rows.mapBatches(Given, { constructorArgs })).toThrow("what JSON does not have");
+    }
     expect(() => rows.limit(0.5)).toThrow("limit: 0.5 is not a whole number of 0 or more");
+  });
+
+  it("reads long numbers as text if its job says so", async () => {
+    const path = join(folder, "long.jsonl");
+    writeFileSync(path, '{"id":9007199254740993,"x":1.5}\n');
+    const job = { longNumbers: "text" } as const;
+    const same = dataset.jsonl(path).map((row) => row);
+    expect(await same.take(1, { job })).toEqual([{ id: "9007199254740993", x: 1.5 }]);
+  });
+
+  it("ends with the reason of an abort while the loop works", async () => {
+    const stop = new AbortController();
+    const rows = dataset.from(numbered(600)).mapBatches(
+      async (batch) => {
+        await setTimeout(5);
+        return batch;
+      },
+      { batchSize: 10 },
+    );
+    const loop = async () => {
+      for await (const _ of rows.iterBatches({ batchSize: 1, signal: stop.signal })) {
+        stop.abort();
+        await setTimeout(30);
+      }
+    };
+    expect(await rejection(loop())).toBe(stop.signal.reason);
   });
 });

@@ -1,8 +1,9 @@
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { shuffled } from "../../src/dataset/barrier.ts";
 import { seededRandom } from "../../src/foundation/random.ts";
 
@@ -64,6 +65,22 @@ describe("shuffled", () => {
       // Fewer than 2 of 40 draws in one quarter have a chance of some 1 in 7,000.
       for (const count of quarters) expect(count).toBeGreaterThanOrEqual(2);
     }
+  });
+
+  it("rejects when its files cannot be written", () => {
+    const own = mkdtempSync(join(tmpdir(), "sluice-shuffle-limited-"));
+    onTestFinished(() => rmSync(own, { recursive: true }));
+    const barrier = new URL("../../src/dataset/barrier.ts", import.meta.url);
+    const program = `
+      const { shuffled } = await import("${barrier}");
+      async function* lines() { for (let at = 0; at < 3000; at++) yield "x".repeat(1024); }
+      const random = { next: () => 0.5 };
+      const rows = shuffled(lines(), { random, directory: "${own}", maxChars: 2000 });
+      console.log(await rows.next().then(() => "none", ({ code }) => code));`;
+    // A file may have 512 KiB: the next write fails, as on a failing disk.
+    const node = 'ulimit -f 512; exec "$0" --input-type=module --eval "$1"';
+    const { stdout, status } = spawnSync("bash", ["-c", node, process.execPath, program]);
+    expect([String(stdout).trim(), status]).toEqual(["STORE_FAILED", 0]);
   });
 
   it("leaves no lines behind", async () => {

@@ -21,6 +21,8 @@ it("types flow from stage to stage", () => {
   }>();
   const renamed = rows.select("text").rename({ text: "said" });
   expectTypeOf(renamed.take).returns.resolves.items.toMatchTypeOf<{ said: string }>();
+  const promised = rows.mapBatches(async (batch) => batch.map(async ({ id }) => ({ id })));
+  expectTypeOf(promised.take).returns.resolves.items.toEqualTypeOf<{ id: number }>();
   const columns = rows.mapBatches(({ id }) => ({ twice: id.map((each) => 2 * each) }), {
     batchFormat: "columns",
   });

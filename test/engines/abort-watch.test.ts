@@ -64,6 +64,19 @@ describe("AbortWatch", () => {
     controller.abort("stop");
     expect(told).toEqual(["stop", "stop"]);
   });
+
+  it("tells all of all signals at once, and nobody again", () => {
+    const watch = new AbortWatch();
+    const both = [withAbort(), withAbort()];
+    const told: unknown[] = [];
+    for (const { signal } of both) watch.add(signal, held(told));
+    watch.abortAll("closed");
+    for (const { abort, signal } of both) {
+      expect(getEventListeners(signal, "abort").length).toBe(0);
+      abort("stop");
+    }
+    expect(told).toEqual(["closed", "closed"]);
+  });
 });
 
 function withAbort() {

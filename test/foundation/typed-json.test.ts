@@ -1,7 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { exactText } from "../../src/foundation/exact-json.ts";
 import { typedResult } from "../../src/foundation/json-result.ts";
-import { fromWire, plainJson, type TypedJson, toWire } from "../../src/foundation/typed-json.ts";
+import {
+  fromWire,
+  plainJson,
+  requestJson,
+  type TypedJson,
+  toWire,
+} from "../../src/foundation/typed-json.ts";
 
 const row: TypedJson = {
   at: new Date(1_700_000_000_123),
@@ -55,5 +61,16 @@ describe("rows with values that JSON lacks", () => {
     expect(refused({ at: new Date(Number.NaN) })).toThrow(".at is an invalid Date");
     expect(refused([new Float64Array([1, Number.NaN])])).toThrow("[0][1] is NaN");
     expect(refused({ map: new Map() })).toThrow(".map is a Map");
+  });
+
+  it("keep the digits of their numbers in requests, and their types elsewhere", () => {
+    const numbers = { large: 1e20, id: 2n ** 60n, few: 5n, longs: new BigInt64Array([2n ** 60n]) };
+    expect(JSON.stringify(requestJson({ ...numbers, nan: Number.NaN, x: 0.5 }))).toBe(
+      '{"large":1e+20,"id":1152921504606846976,"few":5,"longs":[1152921504606846976],' +
+        '"nan":9e+00999,"x":0.5}',
+    );
+    expect(fromWire(JSON.parse(JSON.stringify(toWire(numbers))))).toEqual(numbers);
+    const plain = { a: [1, { b: -0.5 }], c: "x" };
+    expect(requestJson(plain)).toBe(plain);
   });
 });

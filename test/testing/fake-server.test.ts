@@ -49,4 +49,28 @@ describe("the stand-in server", () => {
     child.stdin.end();
     expect(await exited).toEqual([0, null]);
   });
+
+  it("says a text of the test as it is, and what the test's function threw", async () => {
+    const text = Array.from({ length: 30 }, (_, at) => `word${at}`).join(" ");
+    const server = await startFakeServer({
+      behave({ number }) {
+        if (number === 2) throw new TypeError("no such row");
+        return { kind: "answer", text };
+      },
+    });
+    const url = `${server.baseUrl}/chat/completions`;
+    const { max_tokens: _, ...unlimited } = question;
+    const message = { role: "assistant", content: text };
+    expect((await post(url, unlimited)).json.choices).toMatchObject([
+      { message, finish_reason: "stop" },
+    ]);
+    expect((await post(url, question)).json.choices).toMatchObject([
+      { message: { content: "word0 word1" }, finish_reason: "length" },
+    ]);
+    expect(await post(url, question)).toMatchObject({
+      status: 500,
+      json: { error: { message: "behave threw TypeError: no such row" } },
+    });
+    await server.close();
+  });
 });

@@ -17,7 +17,8 @@ type Rows = readonly JsonObject[];
 
 /** One replica of a stage: a function in this process, or one in its own process. */
 export interface StageReplica {
-  run: BatchFunction;
+  /** @param signal aborted when the results are not wanted any more. */
+  run(rows: readonly JsonObject[], signal: AbortSignal): ReturnType<BatchFunction>;
   close(): Promise<void>;
 }
 
@@ -65,7 +66,8 @@ export class BatchedStage implements Stage {
     this.#replicas = replicas;
     this.#batchSize = batchSize;
     const models = replicas.map((replica) => ({
-      run: (rows: Rows) => this.#counts.timed(context.clock, () => replica.run(rows)),
+      run: (rows: Rows, signal: AbortSignal) =>
+        this.#counts.timed(context.clock, () => replica.run(rows, signal)),
     }));
     const size =
       batchSize === undefined

@@ -9,6 +9,7 @@ import {
   type LabelledStage,
   type RowFunction,
   rowFunction,
+  type Until,
 } from "./stage-code.ts";
 
 /** Stages in one process: one stage of batches, or neighbouring ones of rows. */
@@ -46,12 +47,16 @@ export function eachThrough(functions: readonly RowFunction[]): BatchFunction {
 export async function through(
   functions: readonly RowFunction[],
   row: JsonObject,
+  until?: Until,
 ): Promise<readonly JsonObject[]> {
   let rows: readonly JsonObject[] = [row];
   for (const each of functions) {
     const [only, ...others] = rows;
     if (only === undefined) return rows;
-    rows = others.length === 0 ? await each(only) : (await Promise.all(rows.map(each))).flat();
+    rows =
+      others.length === 0
+        ? await each(only, until)
+        : (await Promise.all(rows.map((row) => each(row, until)))).flat();
   }
   return rows;
 }

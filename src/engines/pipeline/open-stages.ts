@@ -6,10 +6,17 @@ import type { EngineContext, RowModel, StageState } from "../engine.ts";
 import { openHostedEngine } from "../host/client.ts";
 import { allOpened } from "../replicas.ts";
 import { BatchedStage, hostedReplica, type StageReplica } from "./batched-stage.ts";
+import { FunctionReplica, RowWaits } from "./function-calls.ts";
 import { type HostedStagesOptions, through } from "./hosted-stages.ts";
 import type { PipelineModelOptions, StageOptions } from "./options.ts";
 import { type RowCall, type Stage, StageCounts } from "./stage.ts";
-import { batchFunction, type LabelledStage, type RowFunction, rowFunction } from "./stage-code.ts";
+import {
+  batchFunction,
+  type LabelledStage,
+  type RowFunction,
+  rowFunction,
+  type Until,
+} from "./stage-code.ts";
 import { givesAnyRows, stageLabel, wholeBatchRows } from "./stage-facts.ts";
 import { stageReplicas } from "./stage-replicas.ts";
 import { WholeBatchStage } from "./whole-batch-stage.ts";
@@ -128,10 +135,10 @@ async function replicasHere(
 ): Promise<StageReplica[]> {
   const [labelled] = stages as [LabelledStage];
   const code = closureOf(labelled, context);
-  const opening = Array.from({ length: replicas }, async () => ({
-    run: await batchFunction(labelled, code),
-    close: async () => {},
-  }));
+  const opening = Array.from(
+    { length: replicas },
+    async () => new FunctionReplica(await batchFunction(labelled, code), labelled, context.clock),
+  );
   return Promise.all(opening);
 }
 
@@ -179,6 +186,7 @@ class RowStage implements Stage {
   readonly #functions: readonly RowFunction[];
   readonly #clock: EngineContext["clock"];
   readonly #counts = new StageCounts();
+  readonly #waits = new RowWaits();
 
   constructor(label: string, functions: readonly RowFunction[], { clock }: EngineContext) {
     this.#label = label;
@@ -190,14 +198,17 @@ class RowStage implements Stage {
     return this.#counts.state(this.#label, 0, 1);
   }
 
-  take(row: JsonObject, _call: RowCall): Promise<readonly JsonObject[]> {
-    const call = () => through(this.#functions, row);
+  take(row: JsonObject, { signal }: RowCall): Promise<readonly JsonObject[]> {
+    const until: Until = (promised) => this.#waits.until(promised, signal);
+    const call = () => through(this.#functions, row, until);
     return this.#counts.through(this.#counts.timed(this.#clock, call));
   }
 
   flush(): void {}
 
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    this.#waits.close();
+  }
 }
 
 /** A stage that sends each row to a model, as many at once as the model's engine holds. */

@@ -10,8 +10,20 @@ import { explained, isClass } from "../user-module.ts";
 import type { StageOptions } from "./options.ts";
 import { givesAnyRows } from "./stage-facts.ts";
 
+/** Waits for what code promised, as long as it is wanted. @throws GivenUp */
+export type Until = (promised: PromiseLike<unknown>) => Promise<unknown>;
+
+/** Nobody waits for a function any more. */
+export class GivenUp {
+  readonly reason: unknown;
+
+  constructor(reason: unknown) {
+    this.reason = reason;
+  }
+}
+
 /** The results of one row at a stage; none = it is filtered. */
-export type RowFunction = (row: JsonObject) => Promise<readonly JsonObject[]>;
+export type RowFunction = (row: JsonObject, until?: Until) => Promise<readonly JsonObject[]>;
 
 /**
  * The results of each row of a batch, in their order, or the error of a row that fails alone; for a
@@ -36,11 +48,15 @@ type Callable = (...parameters: unknown[]) => unknown;
  */
 export function rowFunction({ stage, label }: LabelledStage, code?: unknown): RowFunction {
   const call = callOf(stage, label, code);
-  return async (row) => {
+  return async (row, until) => {
     try {
       const specials = specialsIn(row);
-      return rowsOf(stage, row, await call(row), specials);
+      const made = call(row);
+      // Most functions give their result at once.
+      const result = until && isThenable(made) ? await until(made) : await made;
+      return rowsOf(stage, row, result, specials);
     } catch (thrown) {
+      if (thrown instanceof GivenUp) throw thrown.reason;
       throw stageError(thrown, { stage, label });
     }
   };
@@ -90,7 +106,9 @@ export async function batchFunction(
       const given = rows.map(toCodeValue) as JsonObject[];
       const batch = stage.batchFormat === "columns" ? toColumns(given) : given;
       const specials = specialsIn(given);
-      return batchResults(await call(batch), given.length, specials, { stage, label });
+      const results = await call(batch);
+      const list = await settledResults(results);
+      return batchResults(list, given.length, specials, { stage, label });
     } catch (thrown) {
       throw stageError(thrown, { stage, label });
     }
@@ -123,14 +141,29 @@ async function loadedBatchCode(code: unknown, { stage, label }: LabelledStage): 
   }
 }
 
+/** The results that code returned for a batch; for a promise that was rejected, its error. */
+async function settledResults(results: unknown): Promise<unknown[]> {
+  if (!isIterable(results)) return columnsResult(results);
+  const list = Array.from(results);
+  if (!list.some(isThenable)) return list;
+  // All of them are heard at once: one that nobody hears would end the process.
+  const settled = await Promise.allSettled(list);
+  return settled.map((each) => {
+    if (each.status === "fulfilled") return each.value;
+    return each.reason instanceof Error ? each.reason : new Error(String(each.reason));
+  });
+}
+
 function batchResults(
-  results: unknown,
+  list: readonly unknown[],
   rows: number,
   specials: ReadonlySet<number>,
   labelled: LabelledStage,
 ): (readonly JsonObject[] | Error)[] {
-  const list = isIterable(results) ? Array.from(results) : columnsResult(results);
-  if (givesAnyRows(labelled.stage)) return [list.map((row) => rowOf(row, specials))];
+  if (givesAnyRows(labelled.stage)) {
+    for (const each of list) if (each instanceof Error) throw each;
+    return [list.map((row) => rowOf(row, specials))];
+  }
   if (list.length !== rows) throw miscounted(list, rows, labelled.label);
   return list.map((result) => {
     try {
@@ -202,6 +235,11 @@ function namesOf(row: JsonObject): string {
 
 function isIterable(value: unknown): value is Iterable<unknown> {
   return typeof value === "object" && value !== null && Symbol.iterator in value;
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  if (typeof value !== "object" || value === null || !("then" in value)) return false;
+  return typeof value.then === "function";
 }
 
 function kindOf(value: unknown): string {

@@ -29,7 +29,8 @@ export class WholeBatchStage implements Stage {
     this.#batchRows = batchRows;
     this.#replicas = replicas;
     const models = replicas.map((replica) => ({
-      run: ([rows]: readonly Rows[]) => this.#counts.timed(context.clock, () => replica.run(rows!)),
+      run: ([rows]: readonly Rows[], signal: AbortSignal) =>
+        this.#counts.timed(context.clock, () => replica.run(rows!, signal)),
     }));
     // Batches are the items here: a replica computes one at a time.
     this.#batched = batched(models, { maxBatchRows: 1 }, context);

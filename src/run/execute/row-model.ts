@@ -4,7 +4,7 @@ import type { openEngine } from "../../engines/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import type { InferenceRequest, InferenceResponse } from "../../foundation/inference.ts";
 import type { JsonObject } from "../../foundation/json.ts";
-import { plainJson } from "../../foundation/typed-json.ts";
+import { requestJson } from "../../foundation/typed-json.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 import { problemsError } from "../job/problem.ts";
@@ -133,7 +133,7 @@ class AskedModel implements RowModel {
   }
 
   async ask(row: JsonObject, index: number, call: Call): Promise<JsonObject> {
-    const requests = this.#requests(plainJson(row) as JsonObject, index);
+    const requests = this.#requests(requestJson(row) as JsonObject, index);
     const responses: InferenceResponse[] = [];
     for (let at = 0; at < requests.length; at++) {
       const request = this.#promptSet.ready(requests, responses, at);

@@ -164,7 +164,11 @@ class RowStream {
           continue;
         }
         this.#asked.shift();
-        if ("error" in first.settled) throw first.settled.error;
+        if ("error" in first.settled) {
+          // Rows that end by it have its reason as their error.
+          this.#signal.throwIfAborted();
+          throw first.settled.error;
+        }
         yield* first.settled.rows;
       }
     } finally {

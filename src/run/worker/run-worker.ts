@@ -108,12 +108,17 @@ export async function runWorker(options: RunWorkerOptions): Promise<SluiceError 
 
 /**
  * A worker in this process, at the end of a channel. It talks to its coordinator like any other,
- * but cannot die alone.
+ * but cannot die alone: killed, it is only left to itself.
  */
 export function workerInside(serving: Omit<RunWorkerOptions, "channel">): WorkerHandle {
   const [near, far] = channelPair<ToWorker, FromWorker>();
-  const ended = runWorker({ ...serving, channel: far }).then(() => "it left");
-  return { channel: near, kill: () => near.close(), ended };
+  const killed = Promise.withResolvers<string>();
+  const kill = () => {
+    near.close();
+    killed.resolve("it was left to itself");
+  };
+  const left = runWorker({ ...serving, channel: far }).then(() => "it left");
+  return { channel: near, kill, ended: Promise.race([left, killed.promise]) };
 }
 
 /** Says that the worker lives meanwhile: its coordinator waits only so long for a silent one. */

@@ -3,7 +3,7 @@ import type { Engine, EngineContext, RowModel } from "../../../src/engines/engin
 import { defaultStageChars } from "../../../src/engines/pipeline/batched-stage.ts";
 import { openPipeline } from "../../../src/engines/pipeline/engine.ts";
 import { entryCommand } from "../../../src/entry.ts";
-import { sleep } from "../../../src/foundation/clock.ts";
+import { sleep, systemClock } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import type { InferenceRequest } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
@@ -381,5 +381,67 @@ describe("openPipeline", () => {
     expect(lacking?.message).toContain("did you mean Embed?");
     const wrong = await rejectionOf(openModules([{ kind: "map", module, export: "Embed" }]));
     expect(wrong?.message).toContain("map needs a function, not a value of type number");
+  });
+
+  it("leaves functions to themselves that never settle", async () => {
+    const never = () => new Promise(() => {});
+    const batches = { batchSize: 1, rows: "any" };
+    for (const [kind, options] of [["map"], ["mapBatches"], ["mapBatches", batches]] as const) {
+      const engine = await open(new Program().stage(kind, never, options));
+      const stop = new AbortController();
+      const given = rejectionOf(engine.infer(request(0), stop.signal));
+      const held = rejectionOf(engine.infer(request(1), signal));
+      engine.flush?.();
+      await sleep(systemClock, 5);
+      stop.abort(new SluiceError("RUN_CANCELED"));
+      expect(await given).toMatchObject({ code: "RUN_CANCELED" });
+      await engine.close();
+      expect(await held).toMatchObject({ code: "ENGINE_DIED" });
+    }
+  });
+
+  it("fails the rows alone whose function takes longer than its time", async () => {
+    const hanging = (batch: Row[]) =>
+      batch.some(({ id }) => id === 1) ? new Promise(() => {}) : batch;
+    const program = new Program().stage("mapBatches", hanging, { batchSize: 4, timeoutMs: 20 });
+    const rows = await outcomes(await open(program), 4);
+    expect(rows).toEqual([[{ id: 0 }], "STAGE_FAILED", [{ id: 2 }], [{ id: 3 }]]);
+  });
+
+  it("calls a function of batches for one batch at a time, if one was given up too", async () => {
+    const [first, other] = [Promise.withResolvers<void>(), new AbortController()];
+    let running = 0;
+    const program = new Program().stage("mapBatches", async (batch: Row[]) => {
+      expect(++running).toBe(1);
+      if (batch[0]!.id === 0) await first.promise;
+      running--;
+      return batch;
+    });
+    const engine = await open(program);
+    const given = rejectionOf(engine.infer(request(0), other.signal));
+    engine.flush?.();
+    await sleep(systemClock, 5);
+    other.abort(new SluiceError("RUN_CANCELED"));
+    await given;
+    const next = engine.infer(request(1), signal);
+    engine.flush?.();
+    await sleep(systemClock, 5);
+    first.resolve();
+    expect((await next).rows).toEqual([{ id: 1 }]);
+  });
+
+  it("waits for promises in the results of a batch, each of which may fail its row", async () => {
+    const program = () =>
+      new Program().stage("mapBatches", async (batch: Row[]) =>
+        batch.map(async (row) => {
+          if (row.id === 1) throw new Error("one");
+          return row.id === 2 ? [row, row] : row;
+        }),
+      );
+    expect(await outcomes(await open(program()), 3)).toEqual([
+      [{ id: 0 }],
+      "STAGE_FAILED",
+      [{ id: 2 }, { id: 2 }],
+    ]);
   });
 });

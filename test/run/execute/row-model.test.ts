@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { Engine } from "../../../src/engines/engine.ts";
 import { openEngine } from "../../../src/engines/registry.ts";
-import type { Usage } from "../../../src/foundation/inference.ts";
+import { type InferenceRequest, noUsage, type Usage } from "../../../src/foundation/inference.ts";
 import { assertStagesAskable, rowModelOpener } from "../../../src/run/execute/row-model.ts";
 import { type JobInput, type JobSpec, jobSchema } from "../../../src/run/job/schema.ts";
 import { engineContext, rejectionOf } from "../../engines/engine-context.ts";
@@ -72,6 +73,30 @@ describe("a model that a stage asks", () => {
     await model.ask({ id: 1 }, 0, { signal, addUsage() {}, noteCut });
     expect(isCut).toBe(true);
     await model.close();
+  });
+
+  it("sends rows with dates and long numbers to an engine that reads rows", async () => {
+    const sent: string[] = [];
+    const engine = {
+      name: "predictor",
+      capacity: 1,
+      choices: {},
+      async infer(request: InferenceRequest) {
+        sent.push(JSON.stringify(request.row));
+        const answers = [{ text: "", value: 1, finishReason: "stop", tokens: 0 }];
+        return { answers, usage: noUsage, seconds: 0 };
+      },
+      async close() {},
+    } as unknown as Engine;
+    const job = jobWith({ model: { engine: "predictor", module: "/model.mjs" } });
+    if (job.model.engine !== "pipeline") throw new Error("it is a pipeline");
+    const opener = rowModelOpener(job, 3, async () => engine, localInputs);
+    const model = await opener(job.model.stages[0] as never, engineContext());
+    const row = { id: 2n ** 60n, at: new Date(0), large: 1e20 };
+    const answered = await model.ask(row as never, 0, { signal, addUsage() {} });
+    expect(answered).toEqual({ ...row, answer: 1 });
+    const text = '{"id":1152921504606846976,"at":"1970-01-01T00:00:00.000Z","large":1e+20}';
+    expect(sent).toEqual([text]);
   });
 
   it("names a field that a row lacks", async () => {
