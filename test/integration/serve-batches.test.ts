@@ -8,13 +8,11 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import OpenAI from "openai";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { installed } from "../../scripts/installing.ts";
 import { findOpenaiPython } from "../../scripts/openai-python.ts";
-import type { ServeInput } from "../../src/serve/options.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 import { serveFolder, startServe, untilRequests } from "./served.ts";
@@ -231,13 +229,13 @@ const gated = `
   }`;
 
 /** A batch on a server of such a model, whose first row has begun. */
-async function gatedBatch(count: number, limits: ServeInput["limits"] = {}) {
+async function gatedBatch(count: number) {
   const folder = serveFolder();
   writeFileSync(join(folder, "gated.mjs"), gated);
   const [begunFile, passedFile] = [join(folder, "begun"), join(folder, "passed")];
   for (const path of [begunFile, passedFile]) writeFileSync(path, "");
   const model = { engine: "predictor", module: "./gated.mjs", maxBatchRows: 1 };
-  const server = await startServe(folder, { models: { m: model }, limits });
+  const server = await startServe(folder, { models: { m: model } });
   const client = clientOf(server);
   const { id } = await begun(client, rows(count));
   const texts = () => readFileSync(begunFile, "utf8").split("\n").slice(0, -1);
@@ -270,17 +268,6 @@ it("an online request waits for no row that has not begun", async () => {
   const batch = await until(client, id, isOver);
   const errors = await linesOf(client, batch.error_file_id);
   expect(new Set(errors.map(({ error }) => error?.code))).toEqual(new Set(["batch_cancelled"]));
-});
-
-it("rows have no other limit than the window of their batch", async () => {
-  const { server, client, id, letPass } = await gatedBatch(20, { maxQueueWaitMs: 100 });
-  // They wait for longer than others may.
-  await pause(1000);
-  letPass(20);
-  const batch = await until(client, id, isOver);
-  expect(batch.request_counts).toEqual({ total: 20, completed: 20, failed: 0 });
-  // Nor was any refused and sent again.
-  expect(server.log()).not.toContain('"status":429');
 });
 
 it("rows come in by an address and a token that nobody else has", async (context) => {
