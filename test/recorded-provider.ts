@@ -69,6 +69,7 @@ export class RecordedProvider {
   readonly calls: string[] = [];
   script: ProviderScript;
   readonly #counts = new Map<string, number>();
+  #uploads = 0;
   readonly #server = createServer((request, response) => void this.#serve(request, response));
 
   constructor(script: ProviderScript = {}) {
@@ -158,7 +159,7 @@ export class RecordedProvider {
   #upload(form: string): JsonObject {
     const name = /filename="([^"]*)"/.exec(form)?.[1] ?? "";
     const content = /application\/octet-stream\r\n\r\n(.*)\r\n--[^\r]*--\r\n$/s.exec(form)![1]!;
-    const id = `file-${this.files.size + this.calls.length}`;
+    const id = `file-${++this.#uploads}`;
     const createdAt = seconds();
     this.files.set(id, { name, content, createdAt });
     return { id, object: "file", bytes: content.length, created_at: createdAt, filename: name };

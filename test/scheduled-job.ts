@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { results, status, verify } from "../src/api/inspect.ts";
@@ -19,6 +19,28 @@ prompt: "Say {{ text }}"
 output: { path: out }
 ${keys}`;
   writeFileSync(join(folder, "job.yaml"), job);
+}
+
+/**
+ * Has the rows of a written job take half a second each, one at a time in a worker, until they may
+ * pass: no run is over before the test has looked at it. Answers do not follow from the rows.
+ *
+ * @returns lets the rows pass.
+ */
+export function slowed(folder: string): () => void {
+  const [path, go] = [join(folder, "job.yaml"), join(folder, "go")];
+  const slow = `import { existsSync } from "node:fs";
+    export async function predict(batch) {
+      if (!existsSync(${JSON.stringify(go)})) await new Promise((later) => setTimeout(later, 500));
+      return batch.map(() => "said");
+    }`;
+  // In a folder of its own, which is sent where the run is carried out elsewhere.
+  mkdirSync(join(folder, "slow"));
+  writeFileSync(join(folder, "slow/predict.mjs"), slow);
+  const model = "model: { engine: predictor, module: ./slow/predict.mjs, maxBatchRows: 1 }";
+  const job = readFileSync(path, "utf8").replace(/^prompt: .*\n/m, "");
+  writeFileSync(path, job.replace(/^model: .*$/m, model));
+  return () => writeFileSync(go, "");
 }
 
 /**

@@ -150,8 +150,11 @@ function folderOf(pid: string): string | undefined {
   }
 }
 
-/** Waits until all have gone; returns those that have not after `maxMs`. */
-export async function stillRunning(pids: readonly number[], maxMs: number): Promise<number[]> {
+/**
+ * Waits until all have gone; returns those that have not after `maxMs`, by default many times what
+ * an orphan may live on.
+ */
+export async function stillRunning(pids: readonly number[], maxMs = 60_000): Promise<number[]> {
   const endMs = performance.now() + maxMs;
   let left = pids.filter(isRunning);
   while (left.length > 0 && performance.now() < endMs) {

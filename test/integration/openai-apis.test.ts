@@ -1,19 +1,17 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { type FakeServer, fakeVector, startFakeServer } from "../../src/testing/fake-server.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { fileListener, webServer } from "../data/sources/web-server.ts";
 
 const root = mkdtempSync(join(tmpdir(), "sluice-apis-"));
-const paths: string[] = [];
 let server: FakeServer;
 beforeAll(async () => {
   server = await startFakeServer({
-    behave: ({ method, path, body }) => {
-      if (method === "POST") paths.push(path);
+    behave: ({ body }) => {
       const image = /"content":\[\{"type":"image_url","image_url":\{"url":"data:([^"]*)"\}\}/.exec(
         body,
       );
@@ -63,8 +61,18 @@ describe("jobs over a server", () => {
   it("embed texts, many by one request", async () => {
     const rows = Array.from({ length: 300 }, (_, at) => ({ id: at, text: `number ${at}` }));
     const folder = folderWith({ "data/rows.jsonl": jsonLines(rows) });
-    paths.length = 0;
+    const paths: string[] = [];
+    // While it answers, there is time to read more texts for the next request.
+    const slow = await startFakeServer({
+      delayMs: 50,
+      behave({ method, path }) {
+        if (method === "POST") paths.push(path);
+        return undefined;
+      },
+    });
+    onTestFinished(() => slow.close());
     const results = await runJob(folder, {
+      model: { engine: "openai", name: "m", baseUrl: slow.baseUrl, maxInFlight: 4 },
       input: "data/rows.jsonl",
       prompt: { prompt: "{{ text }}", api: "embedding" },
     });

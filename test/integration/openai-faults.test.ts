@@ -231,12 +231,12 @@ describe("one of two servers that dies", () => {
     const expected = await undisturbed();
     const faults = { faults: poison };
     const port = await freePort();
-    const first = await startServerProcess({ delayMs: 150, faults, port });
-    // It has no answer for the last rows, so that the run is not over before it is stopped.
-    const silent = { behaviour: { kind: "hang" as const }, from: 230 };
-    const second = await startServerProcess({
-      ...{ delayMs: 150, faults: { faults: [silent, ...poison] } },
+    // Together they have no answer for the last rows, so that the run is not over before both died.
+    const answering = (most: number): FaultScript => ({
+      faults: [{ behaviour: { kind: "hang" }, from: most }, ...poison],
     });
+    const first = await startServerProcess({ delayMs: 150, faults: answering(60), port });
+    const second = await startServerProcess({ delayMs: 150, faults: answering(230) });
     const folder = folderWithJob([first.baseUrl, second.baseUrl], { timeoutMs: 60_000 });
     const run = startSluice(sluiceRun, folder);
     const journaled = () => journaledRows(join(folder, "out")).size;

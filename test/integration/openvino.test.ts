@@ -250,11 +250,13 @@ describe("engine openvino", () => {
 
   it("rejects what it held when its host is killed, then works again", async () => {
     const engine = await exactEngine();
-    const asked = [1, 2, 3].map((at) =>
-      engine.infer(complete(`Number ${at}`, { maxNewTokens: 200, ignoreEos: true }), never),
-    );
+    const begun = Promise.withResolvers<void>();
+    const asked = [1, 2, 3].map((at) => {
+      const request = complete(`Number ${at}`, { maxNewTokens: 200, ignoreEos: true });
+      return engine.infer(request, never, () => begun.resolve());
+    });
     const results = Promise.allSettled(asked);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await begun.promise;
     process.kill(engine.choices?.pid as number, "SIGKILL");
     for (const result of await results) {
       expect(result).toMatchObject({ status: "rejected", reason: { code: "ENGINE_DIED" } });

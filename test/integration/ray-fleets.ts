@@ -101,7 +101,7 @@ export const fleetTests: Record<string, (cluster: RayCluster) => Promise<void>> 
     expect(await calls.untilOver("out")).toMatchObject({
       ...{ state: "canceled", tasks: { successful: 3, canceled: 4, total: 7 } },
     });
-    expect(await stillRunning(me.lines("begun").map(Number), 10_000)).toEqual([]);
+    expect(await stillRunning(me.lines("begun").map(Number))).toEqual([]);
   },
 
   async "refuses from outside what cannot work there"(cluster) {
@@ -151,19 +151,14 @@ export const fleetTests: Record<string, (cluster: RayCluster) => Promise<void>> 
     expect([first![0], second![0]]).toContain(third![0]);
     // Its program ended with it.
     const lost = [first!, second!].find(([task]) => task === third![0])!;
-    expect(await stillRunning([Number(lost[1])], 10_000)).toEqual([]);
+    expect(await stillRunning([Number(lost[1])])).toEqual([]);
     const states = (await calls.tasks("lost")).map(({ state }) => state);
     expect(states.filter((state) => state === "running")).toHaveLength(2);
     // The process that drives the fleet dies: all end with it, and another one goes on.
     const { runs } = await calls.get("lost");
     const driver = Number(/by process (\d+)/.exec(runs[0]!.reason!)![1]);
     process.kill(driver, "SIGKILL");
-    expect(
-      await stillRunning(
-        begun().map(([, pid]) => Number(pid)),
-        20_000,
-      ),
-    ).toEqual([]);
+    expect(await stillRunning(begun().map(([, pid]) => Number(pid)))).toEqual([]);
     expect(await calls.untilOver("lost")).toMatchObject({
       ...{ state: "failed", reason: "its process died", tasks: { running: 0, successful: 0 } },
     });
@@ -229,7 +224,7 @@ export const longFleetTests: typeof fleetTests = {
     expect(await me.calls.untilOver("grown")).toMatchObject({
       ...{ state: "canceled", tasks: { successful: 2, canceled: 4, total: 6 } },
     });
-    expect(await stillRunning(me.lines("pids").map(Number), 10_000)).toEqual([]);
+    expect(await stillRunning(me.lines("pids").map(Number))).toEqual([]);
     await until(async () => (await cluster.booked()).length === 0, "the actors to leave");
     expect(await me.calls.fleet("delete", "--name", "grown")).toContain("OK");
   },

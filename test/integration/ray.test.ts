@@ -16,6 +16,7 @@ import {
   killQuietly,
   pause,
   runSluice,
+  type SluiceProcess,
   startSluice,
   stillRunning,
 } from "../chaos/sluice-process.ts";
@@ -25,7 +26,7 @@ import { inLong, isLong } from "../long.ts";
 import { missingCluster, RayCluster, rayPython, until, writeRayJob } from "../ray-cluster.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
-import { answeredIn, expectWhole } from "../scheduled-job.ts";
+import { answeredIn, expectWhole, slowed } from "../scheduled-job.ts";
 import { interrupt, missingTerminals, startOnTerminal } from "../terminal-process.ts";
 import { engineContext, findLlamaFiles } from "./llama-files.ts";
 import { fleetTests, headToken, longFleetTests } from "./ray-fleets.ts";
@@ -42,6 +43,7 @@ import {
   isOver,
   linesOf,
   rows as requests,
+  tryRead,
   until as untilBatch,
   verified,
 } from "./served-batches.ts";
@@ -216,7 +218,7 @@ describe("backend ray", () => {
     expect(await run.status()).toMatchObject({ state: "successful", rows });
     await run.expectWhole();
     // Nothing of it is left on the nodes.
-    expect(await stillRunning(others, 10_000)).toEqual([]);
+    expect(await stillRunning(others)).toEqual([]);
   });
 
   it("fills one node after another with PACK: two workers of 5 CPUs on a node of 11", async () => {
@@ -379,8 +381,11 @@ describe("a run from outside of the cluster, each of whose jobs ends in another 
   const rows = { total: 400, answered: 400, failed: 0 };
   const folder = mkdtempSync(join(tmpdir(), "sluice-outside-"));
   let me: ReturnType<typeof outside>;
+  let pass: () => void;
   beforeAll(() => {
-    if (missingCluster === undefined) me = outside(rows.total, 1, folder);
+    if (missingCluster !== undefined) return;
+    me = outside(rows.total, 1, folder);
+    pass = slowed(folder);
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -432,10 +437,12 @@ describe("a run from outside of the cluster, each of whose jobs ends in another 
     const other = await me.call("run", "job.yaml", "--workers.max=2");
     expect(other, other.stderr).toMatchObject({ code: 75 });
     expect(other.stderr).toContain("error COORDINATOR_LIVES");
-    const [attached, same] = await Promise.all([
-      me.call("attach", "out"),
-      me.call("run", "job.yaml"),
-    ]);
+    const both = [me.start("attach", "out"), me.start("run", "job.yaml")];
+    const hasFound = (one: SluiceProcess) =>
+      one.stderr().includes("400 rows in 80 tasks") || one.hasEnded();
+    await until(() => both.every(hasFound), "two that look on");
+    pass();
+    const [attached, same] = await Promise.all([both[0]!.ended, both[1]!.ended]);
     expect(attached, attached.stderr).toMatchObject({ code: 0 });
     expect(same, same.stderr).toMatchObject({ code: 0 });
     for (const each of [attached, same]) expect(summaryOf(each).rows).toMatchObject(rows);
@@ -531,11 +538,12 @@ describe("batches of a server, on the cluster", () => {
 
   it("end at once where the cluster does not answer, with their server or without", async () => {
     const { folder, serve } = batchFolder(1, `127.0.0.1:${await freePort()}`);
-    /** Ray looks for the head for half a minute. */
+    /** Ray looks for the head for half a minute, of which this is left after `looks`. */
+    const leftMs = 20_000;
     const looks = async ({ pid }: Served) => {
       const hasBridge = () =>
         childrenOf(pid).some((child) =>
-          readFileSync(`/proc/${child.pid}/cmdline`, "utf8").includes("sluice_ray"),
+          tryRead(`/proc/${child.pid}/cmdline`).includes("sluice_ray"),
         );
       await until(hasBridge, "a bridge to the cluster");
       await pause(4000);
@@ -546,7 +554,7 @@ describe("batches of a server, on the cluster", () => {
     await looks(first);
     const beforeStopMs = performance.now();
     expect(await first.end("SIGTERM")).toBe(0);
-    expect(performance.now() - beforeStopMs).toBeLessThan(5000);
+    expect(performance.now() - beforeStopMs).toBeLessThan(leftMs);
 
     const second = await serve();
     const client = clientOf(second);
@@ -554,7 +562,7 @@ describe("batches of a server, on the cluster", () => {
     const beforeCancelMs = performance.now();
     await client.batches.cancel(made.id);
     const batch = await untilBatch(client, made.id, isOver);
-    expect(performance.now() - beforeCancelMs).toBeLessThan(10_000);
+    expect(performance.now() - beforeCancelMs).toBeLessThan(leftMs);
     expect(batch).toMatchObject({ status: "cancelled", request_counts: { failed: 3 } });
     await verified(folder, batch);
   });

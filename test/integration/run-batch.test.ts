@@ -67,20 +67,21 @@ function expectComplete(found: readonly Line[]) {
 describe("sluice run-batch with real processes", () => {
   it("keeps order and completeness over kills of everything", async () => {
     const folder = folderWithBatch();
-    const model = ["--model", "fake:m", "--model.latencyMs", "50", "--model.capacity", "4"];
+    const model = ["--model", "fake:m", "--model.capacity", "4"];
     const countFile = join(folder, "asked");
     const count = ["--model.countFile", countFile];
     const files = ["-i", "in.jsonl", "-o", "out.jsonl", "--shard.rows", "50", "--json"];
     const args = ["run-batch", ...files, ...model, ...count, "--workers.max", "2"];
     const asked = () => askedRows(countFile);
     let lost = 0;
-    for (const enough of [60, 150]) {
-      const run = startSluice(args, folder);
+    for (const enough of [24, 60]) {
+      // Seven seconds of work from here on: it is not over before it is killed.
+      const run = startSluice([...args, "--model.latencyMs", "200"], folder);
       while (asked().length < enough && !run.hasEnded()) await pause(20);
       expect(run.hasEnded()).toBe(false);
       run.killGroup("SIGKILL");
       await run.ended;
-      expect(await stillRunning(runningIn(folder), 15_000)).toEqual([]);
+      expect(await stillRunning(runningIn(folder))).toEqual([]);
       // Nobody is left who could write: these asks are gone, at the engine or with an answer that
       // was not on file yet, and all others are not.
       lost = asked().length - journaledRows(join(folder, "out.jsonl.sluice")).size;
@@ -90,7 +91,7 @@ describe("sluice run-batch with real processes", () => {
     expectComplete(linesOf(folder, "out.jsonl"));
     const { rows } = JSON.parse(last.stdout);
     expect(rows).toMatchObject({ total: lines, answered: 360, failed: 40 });
-    expect(rows.resumed).toBeGreaterThan(100);
+    expect(rows.resumed).toBeGreaterThan(30);
     expect(lost).toBeGreaterThan(0);
     expect(asked()).toHaveLength(360 + lost);
     const { code, stdout } = await runSluice(["verify", "out.jsonl"], folder);

@@ -4,6 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { seededRandom } from "../../src/foundation/random.ts";
 import type { ServeInput } from "../../src/serve/options.ts";
+import { isRunning, killQuietly } from "../chaos/sluice-process.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
 import {
   begun,
@@ -159,9 +160,10 @@ async function assureBatch({ server }: Load, ids: string[]): Promise<void> {
 /** Kills the workers of batches, or the engine hosts; resolves to their number. */
 function killChildren({ server }: Load, target: "worker" | "host"): number {
   const victims = childrenOf(server.pid).filter(
-    ({ batchToken }) => (batchToken !== undefined) === (target === "worker"),
+    ({ pid, batchToken }) => isRunning(pid) && (batchToken !== undefined) === (target === "worker"),
   );
-  for (const { pid } of victims) process.kill(pid, "SIGKILL");
+  // One may have left since it was looked for.
+  for (const { pid } of victims) killQuietly(pid, "SIGKILL");
   return victims.length;
 }
 

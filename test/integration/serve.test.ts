@@ -351,9 +351,15 @@ describe("sluice serve, against clients that mean no good", () => {
   });
 
   it("ends what is in work when it is stopped, and refuses what waits", async () => {
-    const server = await startServe(serveFolder(), {
-      models: fake({ latencyMs: 3000, capacity: 1 }),
-    });
+    const folder = serveFolder();
+    const gated = `import { existsSync } from "node:fs";
+      export async function predict() {
+        while (!existsSync("go")) await new Promise((later) => setTimeout(later, 20));
+        return ["said"];
+      }`;
+    writeFileSync(join(folder, "gated.mjs"), gated);
+    const model = { engine: "predictor", module: "./gated.mjs", maxBatchRows: 1 };
+    const server = await startServe(folder, { models: { m: model } });
     const client = clientOf(server);
     const working = client.chat.completions.create(say("1"));
     await untilRequests(server, "m", { inFlight: 1, waiting: 0 });
@@ -361,6 +367,7 @@ describe("sluice serve, against clients that mean no good", () => {
     await untilRequests(server, "m", { inFlight: 1, waiting: 1 });
     const code = server.end("SIGTERM");
     expect((await waiting).status).toBe(503);
+    writeFileSync(join(folder, "go"), "");
     expect((await working).choices).toHaveLength(1);
     expect(await code).toBe(0);
   });
@@ -389,17 +396,18 @@ describe("sluice serve, against clients that mean no good", () => {
       );
     await expect.poll(alive).toBe(true);
     const ended = once(child, "exit");
-    const startMs = performance.now();
     child.kill("SIGTERM");
+    // By the signal itself: one that drains would end with 0.
     expect(await ended).toEqual([null, "SIGTERM"]);
-    expect(performance.now() - startMs).toBeLessThan(5000);
     const next = await startServe(folder, { models: fake() });
     expect((await clientOf(next).models.list()).data).toHaveLength(1);
   });
 
   it("has its data directory alone, until it ends or is killed", async () => {
     const folder = serveFolder();
+    const firstStartMs = performance.now();
     const first = await startServe(folder, { models: fake() });
+    const firstMs = performance.now() - firstStartMs;
     const second = () => startServe(folder, { models: fake() });
     await expect(second()).rejects.toThrow(
       `a server of this folder is running already: process ${first.pid} on `,
@@ -409,7 +417,7 @@ describe("sluice serve, against clients that mean no good", () => {
     const startMs = performance.now();
     const next = await second();
     // As long as any start; the heartbeat of another machine would be watched for 10 s.
-    expect(performance.now() - startMs).toBeLessThan(10_000);
+    expect(performance.now() - startMs).toBeLessThan(firstMs + 10_000);
     const servers = join(folder, "sluice-data", "servers");
     // A heartbeat that is just written has a temporary name.
     const names = readdirSync(servers).filter((name) => !name.startsWith("."));

@@ -100,13 +100,16 @@ export async function startServe(
   };
 }
 
+/** Much more than a busy machine takes for it. */
+const longestWaitMs = 60_000;
+
 /**
  * Waits until as many requests for a model are in work, and as many wait, by the server's figures.
  *
  * @param headers for a server that wants a token.
  */
 export async function untilRequests(
-  { addresses }: Served,
+  { addresses }: Pick<Served, "addresses">,
   model: string,
   { inFlight, waiting }: { inFlight: number; waiting: number },
   headers: Readonly<Record<string, string>> = {},
@@ -115,10 +118,12 @@ export async function untilRequests(
     `sluice_requests_in_flight{model="${model}"} ${inFlight}`,
     `sluice_requests_waiting{model="${model}",priority="online"} ${waiting}`,
   ];
+  const endMs = performance.now() + longestWaitMs;
   for (;;) {
     const text = await (await fetch(`${addresses.metrics}/metrics`, { headers })).text();
     const lines = new Set(text.split("\n"));
     if (wanted.every((line) => lines.has(line))) return;
+    if (performance.now() > endMs) throw new Error(`waited for ${wanted}:\n${text}`);
     await pause(20);
   }
 }

@@ -10,13 +10,13 @@ import {
   onTestFinished,
   type TestContext,
 } from "vitest";
-import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { runSluice, type SluiceProcess, startSluice } from "../chaos/sluice-process.ts";
 import { callHere } from "../cli/call.ts";
 import { backendConformance } from "../conformance/backend-conformance.ts";
 import { root } from "../meta/source-tree.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 import { missingS3Server, S3Server } from "../s3-server.ts";
-import { expectWhole, submissionsOf } from "../scheduled-job.ts";
+import { expectWhole, slowed, submissionsOf } from "../scheduled-job.ts";
 import { sluiceProgram } from "../sluice-program.ts";
 import { missingCluster, SlurmCluster, writeSlurmJob } from "../slurm-cluster.ts";
 import { interrupt, missingTerminals, startOnTerminal } from "../terminal-process.ts";
@@ -56,6 +56,15 @@ function pathWithoutJson(folder: string): string {
   mkdirSync(join(folder, "bin"));
   writeFileSync(join(folder, "bin/squeue"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
   return `${join(folder, "bin")}:${process.env.PATH}`;
+}
+
+/** A call finds the workers of another one, and ends well once their rows may pass. */
+async function expectJoined(running: SluiceProcess, pass: () => void) {
+  const found = "2 workers are there already, as slurm";
+  await cluster.until(() => running.stderr().includes(found) || running.hasEnded());
+  pass();
+  const ended = await running.ended;
+  expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: expect.stringContaining(found) });
 }
 
 const summaryOf = ({ stdout }: { stdout: string }) =>
@@ -114,7 +123,8 @@ describe("backend slurm", () => {
   });
 
   it("goes on after --detach, shows itself to attach, and seals itself", async () => {
-    const { call, status, submissions, expectWhole } = login(160);
+    const { folder, call, start, status, submissions, expectWhole } = login(160);
+    const pass = slowed(folder);
     const left = await call("run", "job.yaml", "--detach");
     expect(left, left.stderr).toMatchObject({ code: 0 });
     const [{ id }] = submissions();
@@ -124,7 +134,11 @@ describe("backend slurm", () => {
     }
     expect(["pending", "running"]).toContain((await status()).state);
     // Another call finds the workers, and submits none.
-    const attached = await call("attach", "out");
+    const attaching = start("attach", "out");
+    const hasFound = () => attaching.stderr().includes("160 rows in 32 tasks");
+    await cluster.until(() => hasFound() || attaching.hasEnded());
+    pass();
+    const attached = await attaching.ended;
     expect(attached, attached.stderr).toMatchObject({ code: 0 });
     expect(attached.stderr).toMatch(/160\/160 rows, 32\/32 tasks/);
     expect(summaryOf(attached)).toMatchObject({
@@ -139,21 +153,21 @@ describe("backend slurm", () => {
   });
 
   it("leaves its workers where a coordinator dies; the same command attaches", async () => {
-    const { call, start, submissions, expectWhole } = login(240);
+    const { folder, call, start, submissions, expectWhole } = login(240);
+    const pass = slowed(folder);
     const first = start("run", "job.yaml");
     await cluster.until(() => first.stderr().includes("submitted as slurm"));
     // While it lives, a second call neither leads nor submits.
     expect(await call("run", "job.yaml")).toMatchObject({ code: 75 });
     first.killGroup("SIGKILL");
-    const second = await call("run", "job.yaml");
-    expect(second, second.stderr).toMatchObject({ code: 0 });
-    expect(second.stderr).toContain("2 workers are there already, as slurm");
+    await expectJoined(start("run", "job.yaml"), pass);
     expect(submissions()).toHaveLength(1);
     await expectWhole();
   });
 
   it("is joined by an array of one's own and by shells, which come and go", async () => {
     const { folder, call, start, status, expectWhole } = login(480);
+    const pass = slowed(folder);
     expect(await call("plan", "job.yaml", "--write")).toMatchObject({ code: 0 });
     // The script of the document, for fewer workers.
     const document = readFileSync(join(root, "docs/worker-contract.md"), "utf8");
@@ -171,6 +185,8 @@ describe("backend slurm", () => {
     leaving.kill("SIGTERM");
     const shell = start("worker", "out", "--share", "5/6");
     expect((await leaving.ended).code).toBe(75);
+    await cluster.until(async () => (await workers()) === 4);
+    pass();
     await cluster.until(async () => (await status()).state === "successful");
     expect((await shell.ended).code).toBe(0);
     const { workerList } = await status();
@@ -181,14 +197,13 @@ describe("backend slurm", () => {
 
   it("finds workers whose submission was not recorded, also without JSON", async () => {
     const { folder, start, expectWhole } = login(240);
+    const pass = slowed(folder);
     const first = start("run", "job.yaml");
     await cluster.until(() => first.stderr().includes("submitted as slurm"));
     first.killGroup("SIGKILL");
     rmSync(join(folder, "out/_sluice/submissions"), { recursive: true });
     const environment = { ...cluster.environment, PATH: pathWithoutJson(folder) };
-    const second = await runSluice(["run", "job.yaml"], folder, environment);
-    expect(second, second.stderr).toMatchObject({ code: 0 });
-    expect(second.stderr).toContain("2 workers are there already, as slurm");
+    await expectJoined(startSluice(["run", "job.yaml"], folder, environment), pass);
     await expectWhole();
   });
 
@@ -221,11 +236,12 @@ describe("backend slurm", () => {
   it("asks at Ctrl-C on a terminal whether the workers stop too", async ({ skip }) => {
     skip(missingTerminals !== undefined, missingTerminals);
     const { folder, call, submissions, expectWhole } = login(200);
+    const pass = slowed(folder);
     const terminal = (...parameters: string[]) =>
       startOnTerminal(parameters, folder, { ...process.env, ...cluster.environment });
     // No: they go on without this process.
     const first = terminal("run", "job.yaml");
-    await cluster.until(() => /[1-9]\d*\/200/.test(first.said()));
+    await cluster.until(() => /\b[1-9]\d?\/200/.test(first.said()));
     first.type(interrupt);
     await cluster.until(() => first.said().includes("stop the workers at slurm as well?"));
     first.type("n\n");
@@ -234,13 +250,14 @@ describe("backend slurm", () => {
     expect(left.said).toContain("sluice attach out");
     // To attach, a second Ctrl-C says yes.
     const second = terminal("attach", "out");
-    await cluster.until(() => /[1-9]\d*\/200/.test(second.said()));
+    await cluster.until(() => /\b[1-9]\d?\/200/.test(second.said()));
     second.type(interrupt);
     await cluster.until(() => second.said().includes("stop the run as well?"));
     second.type(interrupt);
     const stopped = await second.ended;
     expect(stopped.said).toContain("stopped, all answers are kept");
     expect(cluster.command("squeue", "-h", "-j", submissions()[0].id)).toBe("");
+    pass();
     expect(await call("run", "job.yaml")).toMatchObject({ code: 0 });
     await expectWhole();
   });

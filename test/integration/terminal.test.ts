@@ -41,9 +41,10 @@ prompt: "Say {{ text }}"
 output: { path: out }
 `;
 
-function folderWithJob(): string {
+function folderWithJob(more: readonly object[] = []): string {
   const folder = scratchFolder();
-  writeFileSync(join(folder, "rows.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+  const all = [...rows, ...more];
+  writeFileSync(join(folder, "rows.jsonl"), all.map((row) => `${JSON.stringify(row)}\n`).join(""));
   writeFileSync(join(folder, "job.yaml"), job);
   return folder;
 }
@@ -115,8 +116,12 @@ describe("sluice resume", () => {
   });
 
   it("goes on with what stopped, a run or its retry, by its own job and changes", async () => {
-    const folder = folderWithJob();
-    const slow = ["--set", "model.latencyMs=700"];
+    // So many that no call at `slow` is over before its budget has stopped it.
+    const texts = Array.from({ length: 97 }, (_, row) => ({ id: `t${row}`, text: `text ${row}` }));
+    const titles = Array.from({ length: 37 }, (_, row) => ({ id: row, title: `title ${row}` }));
+    const folder = folderWithJob([...texts, ...titles]);
+    const rowsOf = (ms: number) => ["--set", `model.latencyMs=${ms}`];
+    const [slow, fast] = [rowsOf(100), rowsOf(1)] as const;
     const small = ["--budget.tokens", "3", ...slow];
     const stopped = await runSluice(["run", "job.yaml", ...small], folder);
     expect(stopped.code).toBe(75);
@@ -129,8 +134,10 @@ describe("sluice resume", () => {
     });
     expect(half.openUsage.promptTokens).toBe(before.prompt_tokens);
     const { stdout: listed } = await runSluice(["runs"], folder);
-    expect(listed).toMatch(/^run +state +rows +failed +begun +model\nout +canceled +[1-4]\/6 /);
-    expect(before.rows.answered).toBeLessThan(3);
+    expect(listed).toMatch(
+      /^run +state +rows +failed +begun +model\nout +canceled +[1-9]\d*\/140 /,
+    );
+    expect(before.rows.answered).toBeLessThan(100);
     expect((await runSluice(["resume", "out"], folder)).code).toBe(75);
     const told = (await runSluice(["status", "out"], folder)).stdout;
     const [advised, raised] = /sluice resume \S+ --set budget.tokens=(\d+)$/m.exec(told)!;
@@ -139,10 +146,10 @@ describe("sluice resume", () => {
     expect(larger.budget.budget).toEqual({ tokens: Number(raised) });
     const other = await runSluice(["resume", "out", "--set", "generation.temperature=1"], folder);
     expect([other.code, other.stderr]).toEqual([64, expect.stringContaining("RUN_DIFFERS")]);
-    const more = ["resume", "job.yaml", "--set", "budget.tokens=1000"];
-    const ended = await runSluice(more, folder);
+    const more = ["resume", "job.yaml", "--set", "budget.tokens=100000"];
+    const ended = await runSluice([...more, ...fast], folder);
     const summary = JSON.parse(ended.stdout);
-    expect(summary).toMatchObject({ run_id: before.run_id, rows: { total: 6, answered: 3 } });
+    expect(summary).toMatchObject({ run_id: before.run_id, rows: { total: 140, answered: 100 } });
     expect(summary.rows.resumed).toBeGreaterThanOrEqual(before.rows.answered);
     expect((await runSluice(["verify", "out"], folder)).code).toBe(0);
     const done = JSON.parse((await runSluice(["runs", "--json"], folder)).stdout);
@@ -150,8 +157,8 @@ describe("sluice resume", () => {
     expect(done.ageSeconds).toBe((Date.parse(done.sealedAt) - Date.parse(done.createdAt)) / 1000);
     const words = (await runSluice(["status", "out"], folder)).stdout;
     expect(words).toContain("model  fake\n");
-    expect(words).toMatch(/input {2}\S+\/rows\.jsonl \(1 file, \d+ bytes\)\n/);
-    expect(words).toContain("rows   100%: 3 answered, 3 failed, 0 open, 6 in all\n");
+    expect(words).toMatch(/input {2}\S+\/rows\.jsonl \(1 file, 4\.1 kB\)\n/);
+    expect(words).toContain("rows   100%: 100 answered, 40 failed, 0 open, 140 in all\n");
     expect(words).toMatch(/rate {3}[\d.]+ rows\/s\n {2}ids {4}1 row repeats an id\n/);
 
     const spent = JSON.parse((await runSluice(["status", "out", "--json"], folder)).stdout).usage;
@@ -160,15 +167,16 @@ describe("sluice resume", () => {
     const begun = await runSluice(["retry", "out", ...slow, ...change], folder);
     expect(begun.stderr).toContain("BUDGET_SPENT");
     const { stdout } = await runSluice(["status", "out"], folder);
-    expect(stdout).toContain("a retry of 3 rows is begun");
+    expect(stdout).toContain("a retry of 40 rows is begun");
     const [going] = /sluice resume \S+ --set budget.tokens=\d+(?=; to drop)/.exec(stdout)!;
-    await runSluice(going.split(" ").slice(1), folder);
+    await runSluice([...going.split(" ").slice(1), ...fast], folder);
     const status = JSON.parse((await runSluice(["status", "out", "--json"], folder)).stdout);
-    expect(status).toMatchObject({ openRetry: null, rows: { total: 6, answered: 6, failed: 0 } });
+    const all = { total: 140, answered: 140, failed: 0 };
+    expect(status).toMatchObject({ openRetry: null, rows: all });
     writeFileSync(join(folder, "rows.jsonl"), "gone\n");
     const again = await runSluice(["resume", "out"], folder);
     expect([again.code, again.stderr]).toEqual([0, expect.stringContaining("nothing to do")]);
-    expect(JSON.parse(again.stdout)).toMatchObject({ sealed: true, rows: { answered: 6 } });
+    expect(JSON.parse(again.stdout)).toMatchObject({ sealed: true, rows: { answered: 140 } });
   });
 
   it("advises a retry with a budget that is not spent yet", async () => {

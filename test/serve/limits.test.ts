@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -8,7 +9,7 @@ import { status } from "../../src/api/inspect.ts";
 import type { JsonObject } from "../../src/foundation/json.ts";
 import { batchPaths } from "../../src/serve/batches/batch.ts";
 import type { ServeInput } from "../../src/serve/options.ts";
-import type { Server } from "../../src/serve/server.ts";
+import { untilRequests } from "../integration/served.ts";
 import { serverFolder, serverHere } from "./server-here.ts";
 
 /**
@@ -118,6 +119,7 @@ describe("limits of sizes", () => {
   });
 });
 
+/** What does not end at its limit runs into that of the test. */
 describe("limits of times and connections", () => {
   it("requestArrivalTimeoutMs: of headers, bodies and pauses of uploads", async () => {
     const { raw } = await served({ requestArrivalTimeoutMs: 300 });
@@ -132,9 +134,7 @@ describe("limits of times and connections", () => {
     );
     for (const { reply } of [headers, body, whole]) expect(await reply).toMatch(/^HTTP\/1\.1 408 /);
     for (const { lived } of [silent, headers, body, upload, whole]) {
-      const ms = await lived;
-      expect(ms).toBeGreaterThan(250);
-      expect(ms).toBeLessThan(5000);
+      expect(await lived).toBeGreaterThan(250);
     }
   });
 
@@ -142,18 +142,19 @@ describe("limits of times and connections", () => {
     const { raw } = await served({ idleConnectionTimeoutMs: 200 });
     const { reply, lived } = raw(`${alive}\r\n`);
     expect(await reply).toMatch(/^HTTP\/1\.1 200 /);
-    expect(await lived).toBeLessThan(5000);
+    await lived;
   });
 
   it("maxConnections", async () => {
     const { raw } = await served({ maxConnections: 2 });
     const held = [raw(""), raw("")];
-    await pause(100);
+    await Promise.all(held.map(({ socket }) => once(socket, "connect")));
     const third = raw(`${alive}\r\n`);
     expect(await third.reply).toBe("");
     for (const { socket } of held) socket.destroy();
-    await pause(100);
-    expect(await raw(`${alive}connection: close\r\n\r\n`).reply).toMatch(/^HTTP\/1\.1 200 /);
+    // Their places are free once the server has seen that they left.
+    const next = () => raw(`${alive}connection: close\r\n\r\n`).reply;
+    await expect.poll(next).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   it("requestTimeoutMs", async () => {
@@ -162,7 +163,8 @@ describe("limits of times and connections", () => {
   });
 
   it("requestTimeoutMs and requestArrivalTimeoutMs: of a client that does not read", async () => {
-    const limits = { requestTimeoutMs: 300, requestArrivalTimeoutMs: 700 };
+    // The upload has to arrive in this time, too.
+    const limits = { requestTimeoutMs: 1500, requestArrivalTimeoutMs: 700 };
     const { server, upload } = await served(limits);
     // More than the buffers of a connection hold.
     const bytes = 32 * 1024 * 1024;
@@ -192,29 +194,22 @@ describe("limits of times and connections", () => {
   });
 
   it("drainTimeoutMs: requests in work end with their connections", async () => {
-    const { server, chat } = await served({ drainTimeoutMs: 200 }, { latencyMs: 60_000 });
+    const { server, chat, asked } = await served({ drainTimeoutMs: 200 }, { latencyMs: 60_000 });
     const cut = expect(chat()).rejects.toThrow("fetch failed");
-    await pause(100);
+    await expect.poll(asked).toBe(1);
     const startMs = performance.now();
     await server.close();
     await cut;
     expect(performance.now() - startMs).toBeGreaterThan(150);
-    expect(performance.now() - startMs).toBeLessThan(5000);
   });
 });
 
 describe("limits of a server's end", () => {
-  const msToClose = async (server: Server) => {
-    const startMs = performance.now();
-    await server.close();
-    return performance.now() - startMs;
-  };
-
   it("batchDrainTimeoutMs: a row in work may end, and its answer is kept", async () => {
     const long = { drainTimeoutMs: 20_000, batchDrainTimeoutMs: 15_000 };
     const { server, rowInWork } = await served(long, { latencyMs: 2500 });
     const run = await rowInWork();
-    expect(await msToClose(server)).toBeGreaterThan(1000);
+    await server.close();
     expect((await status(run)).run.rows).toMatchObject({ answered: 1 });
   });
 
@@ -224,9 +219,9 @@ describe("limits of a server's end", () => {
   ])("%j end a row in work after a second", async (limits) => {
     const { server, rowInWork } = await served(limits, { latencyMs: 60_000 });
     const run = await rowInWork();
-    const closedMs = await msToClose(server);
-    expect(closedMs).toBeGreaterThan(900);
-    expect(closedMs).toBeLessThan(5000);
+    const startMs = performance.now();
+    await server.close();
+    expect(performance.now() - startMs).toBeGreaterThan(900);
     expect((await status(run)).run.rows).toMatchObject({ answered: 0, journaled: 0 });
   });
 });
@@ -239,10 +234,10 @@ describe("limits of the line before a model", () => {
     ["all models", { maxQueueSize: 1 }, {}],
     ["one model", {}, { maxQueueSize: 1 }],
   ])("maxQueueSize of %s", async (_, limits, how) => {
-    const { chat } = await served(limits, slow, how);
-    for (let at = 0; at < 2; at++) {
+    const { server, chat } = await served(limits, slow, how);
+    for (const waiting of [0, 1]) {
       ignored(chat());
-      await pause(100);
+      await untilRequests(server, "m", { inFlight: 1, waiting });
     }
     expect(await chat()).toMatchObject(
       refusal(429, "rate_limit_exceeded", /1 requests wait already/),
@@ -253,9 +248,9 @@ describe("limits of the line before a model", () => {
     ["all models", { maxQueueWaitMs: 200 }, {}],
     ["one model", {}, { maxQueueWaitMs: 200 }],
   ])("maxQueueWaitMs of %s", async (_, limits, how) => {
-    const { chat } = await served(limits, slow, how);
+    const { server, chat } = await served(limits, slow, how);
     ignored(chat());
-    await pause(100);
+    await untilRequests(server, "m", { inFlight: 1, waiting: 0 });
     expect(await chat()).toMatchObject(refusal(429, "rate_limit_exceeded", /it waited 200 ms/));
     // A client may ask for less, and not for more.
     const patient = { "x-sluice-max-wait-ms": "60000" };
@@ -288,7 +283,9 @@ describe("limits of batches", () => {
       const { data } = (await get("/v1/batches")) as { data: JsonObject[] };
       return data.map(({ status }) => status);
     };
-    await expect.poll(statuses).toContain("in_progress");
+    const begun = async () => (await statuses()).filter((status) => status === "in_progress");
+    await expect.poll(begun).toHaveLength(2);
+    // The third one would have begun by now.
     await pause(300);
     expect((await statuses()).toSorted()).toEqual(["in_progress", "in_progress", "validating"]);
   });

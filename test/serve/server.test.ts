@@ -4,13 +4,13 @@ import { get } from "node:https";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Clock, systemClock } from "../../src/foundation/clock.ts";
 import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { RequestFacts } from "../../src/serve/listener.ts";
 import { startServer } from "../../src/serve/server.ts";
 import { freePort } from "../free-ports.ts";
+import { untilRequests } from "../integration/served.ts";
 import {
   sent,
   serverContext,
@@ -174,7 +174,7 @@ describe("a server that ends", () => {
     };
     const chat = post("/v1/chat/completions", { model: "m", messages });
     socket.write(chat);
-    await pause(100);
+    await untilRequests(server, "m", { inFlight: 1, waiting: 0 });
     const closed = server.close();
     socket.write(chat);
     const [first, second, ...others] = await replies;
@@ -218,16 +218,18 @@ describe("the access log", () => {
     const logged: RequestFacts[] = [];
     const logAccess = (facts: RequestFacts) => void logged.push(facts);
     const limits = { requestArrivalTimeoutMs: 300 };
-    const { addresses } = await serverHere({ models: slow, limits }, { logAccess });
-    const statuses = () => logged.map(({ status, route }) => [status, route]);
+    const server = await serverHere({ models: slow, limits }, { logAccess });
+    const { addresses } = server;
     const route = "/v1/chat/completions";
+    const statuses = () =>
+      logged.filter((facts) => facts.route === route).map(({ status }) => [status, route]);
     const leaving = new AbortController();
     const body = JSON.stringify({ model: "m", messages });
     const left = fetch(addresses.inference + route, {
       ...{ method: "POST", headers: { "content-type": "application/json" }, body },
       signal: leaving.signal,
     });
-    await pause(100);
+    await untilRequests(server, "m", { inFlight: 1, waiting: 0 });
     leaving.abort();
     await expect(left).rejects.toThrow();
     await expect.poll(statuses).toEqual([[499, route]]);
@@ -353,12 +355,12 @@ describe("the line before a model", () => {
   });
 
   it("does not believe limits of answers that no answer reaches", async () => {
-    const { addresses } = await serverHere({ models: slow });
+    const server = await serverHere({ models: slow });
     const ask = (more: object = {}) =>
-      sent(`${addresses.inference}/v1/chat/completions`, { model: "m", messages, ...more });
+      sent(`${server.addresses.inference}/v1/chat/completions`, { model: "m", messages, ...more });
     await ask({ max_tokens: 5 });
     const boasting = ask({ max_tokens: 2_000_000_000 });
-    await pause(100);
+    await untilRequests(server, "m", { inFlight: 1, waiting: 0 });
     expect((await ask({ max_tokens: 5 })).status).toBe(200);
     expect((await boasting).status).toBe(200);
   });

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../../src/engines/engine.ts";
 import { modelOptions } from "../../../src/engines/model-options.ts";
@@ -194,18 +194,23 @@ describe("openPredictor", () => {
   });
 
   it("tells a batch that nobody waits for it any more", async () => {
+    const begun = moduleFile("");
     const engine = await open(
-      `let aborted = 0;
+      `import { writeFileSync } from "node:fs";
+       let aborted = 0;
        export async function predict(batch: any[], { signal }: { signal: AbortSignal }) {
          const aborting = new Promise((resolve) => signal.addEventListener("abort", resolve));
+         writeFileSync(${JSON.stringify(begun)}, "begun");
          if (batch[0].index === 0) await aborting;
          return batch.map(() => (signal.aborted ? ++aborted : aborted));
        }`,
     );
     const leaving = new AbortController();
     const left = engine.infer(request(0), leaving.signal);
-    setTimeout(() => leaving.abort(new Error("left")), 100);
-    await expect(left).rejects.toThrow("left");
+    const isLeft = expect(left).rejects.toThrow("left");
+    await expect.poll(() => readFileSync(begun, "utf8")).toBe("begun");
+    leaving.abort(new Error("left"));
+    await isLeft;
     expect(await answersTo(engine, [1])).toEqual([1]);
   });
 
@@ -217,7 +222,6 @@ describe("openPredictor", () => {
        export const close = () => writeFileSync(${JSON.stringify(left)}, "closed");`,
     );
     await engine.close();
-    const { readFileSync } = await import("node:fs");
     expect(readFileSync(left, "utf8")).toBe("closed");
   });
 });

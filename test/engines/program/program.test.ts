@@ -1,3 +1,5 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { containerCommand } from "../../../src/engines/program/container.ts";
 import { openProgram } from "../../../src/engines/program/engine.ts";
@@ -7,6 +9,8 @@ import { programFailure, resultCodeOf } from "../../../src/engines/program-failu
 import { locatedError, SluiceError } from "../../../src/foundation/errors.ts";
 import { greedyParameters } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
+import { isAlive, untilGone } from "../../live-processes.ts";
+import { scratchFolder } from "../../run/whole-run.ts";
 import { engineContext, rejectionOf } from "../engine-context.ts";
 
 const optionsOf = (given: object = {}) => programModel.parse({ engine: "program", ...given });
@@ -34,26 +38,46 @@ describe("engine program", () => {
 
   it("runs as many side by side as it has instances, and no more", async () => {
     const engine = await openProgram(optionsOf({ instances: 2 }), engineContext({ environment }));
-    const startMs = performance.now();
-    const sleeping = [1, 2, 3].map(() => engine.infer(request({ cmds: ["sleep", "0.4"] }), never));
-    await Promise.all(sleeping);
-    const spentMs = performance.now() - startMs;
-    expect(spentMs).toBeGreaterThan(750);
+    const marks = join(scratchFolder(), "marks");
+    // Two meet; a third one beside them would have come by the end of the sleep.
+    const text = `echo begin >> ${marks}
+      until [ $(grep -c begin ${marks}) -ge 2 ]; do sleep 0.02; done
+      sleep 0.2; echo end >> ${marks}`;
+    const meeting = [1, 2, 3].map(() => engine.infer(request({ cmds: ["sh", "-c", text] }), never));
+    await Promise.all(meeting);
+    let [running, most] = [0, 0];
+    for (const mark of readFileSync(marks, "utf8").trim().split("\n")) {
+      running += mark === "begin" ? 1 : -1;
+      most = Math.max(most, running);
+    }
+    expect([running, most]).toEqual([0, 2]);
     await engine.close();
   });
 
   it("ends programs that nobody wants, and all when it is closed", async () => {
     const engine = await openProgram(optionsOf({ instances: 2 }), engineContext({ environment }));
     const stop = new AbortController();
-    const long = { cmds: ["sh", "-c", "sleep 600 & sleep 600"] };
-    const unwanted = rejectionOf(engine.infer(request(long), stop.signal));
-    const closed = rejectionOf(engine.infer(request(long), never));
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    const folder = scratchFolder();
+    /** A program, and another one that it has started, once they run. */
+    const startLong = async (name: string, signal: AbortSignal) => {
+      const file = join(folder, name);
+      const text = `sleep 600 & echo $$ $! > ${file}; wait`;
+      const rejected = rejectionOf(engine.infer(request({ cmds: ["sh", "-c", text] }), signal));
+      const pids = () =>
+        existsSync(file) ? readFileSync(file, "utf8").split(" ").map(Number) : [];
+      await expect.poll(pids).toHaveLength(2);
+      return { rejected, pids: pids() };
+    };
+    const unwanted = await startLong("unwanted", stop.signal);
+    const closed = await startLong("closed", never);
     const reason = new Error("unwanted");
     stop.abort(reason);
-    expect(await unwanted).toBe(reason);
+    expect(await unwanted.rejected).toBe(reason);
+    await untilGone(unwanted.pids);
+    expect(closed.pids.map(isAlive)).toEqual([true, true]);
     await engine.close();
-    expect(await closed).toMatchObject({ code: "ENGINE_DIED" });
+    expect(await closed.rejected).toMatchObject({ code: "ENGINE_DIED" });
+    await untilGone(closed.pids);
   });
 });
 
