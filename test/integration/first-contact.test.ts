@@ -8,7 +8,7 @@ import {
   type FakeServerOptions,
   startFakeServer,
 } from "../../src/testing/fake-server.ts";
-import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { callHere } from "../cli/call.ts";
 import { freePort } from "../free-ports.ts";
 
@@ -100,7 +100,7 @@ describe("a server that is not there", () => {
   it("is waited for where it is just starting", async () => {
     const port = await freePort();
     const run = startSluice(call, folderWith({ baseUrl: at(port) }));
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    while (!run.stderr().includes("no answer yet, trying for") && !run.hasEnded()) await pause(20);
     const server = await startFakeServer({ port });
     onTestFinished(() => server.close());
     const { code, stderr } = await run.ended;

@@ -30,7 +30,8 @@ const lasting: ReadonlySet<ErrorCode> = new Set([
  * Checks, before the first row is sent, whether the endpoints of a model answer, know its name, and
  * accept the key: each is asked for `/models`. An endpoint without that page passes. If the page
  * lacks the name or refuses the key, one short chat decides, since servers may know more names than
- * they list. A refused connection is tried again for `firstAnswerMs`.
+ * they list. A refused connection is tried again for `firstAnswerMs`. A request that was sent has
+ * at least `limits.firstAnswerMs` for its reply, since the server may be busy.
  *
  * @throws SluiceError if no endpoint is left: `ENDPOINT_DOWN` for one that does not answer,
  *   `ENDPOINT_UNUSABLE` for a wrong host name, certificate or proxy, `AUTHENTICATION_FAILED`,
@@ -85,7 +86,7 @@ class FirstContact {
       ...{ clock, environment, address: server.url, secureContext: trustOf(environment) },
       headers: server.headers,
       maxConnections: 1,
-      timeoutMs: options.firstAnswerMs,
+      timeoutMs: Math.max(options.firstAnswerMs, limits.firstAnswerMs),
       maxResponseBytes: limits.maxResponseBytes,
     });
   }
@@ -122,8 +123,9 @@ class FirstContact {
       } catch (error) {
         if (!(error instanceof TransportError)) throw error;
         const reason = this.#reasonToWait(error);
-        const leftMs = startMs + firstAnswerMs - clock.monotonic();
-        if (leftMs <= 0) throw this.#noAnswer(reason);
+        const triedMs = clock.monotonic() - startMs;
+        const leftMs = firstAnswerMs - triedMs;
+        if (leftMs <= 0) throw this.#noAnswer(reason, triedMs);
         if (tries === 0) {
           const detail = `no answer yet, trying for ${firstAnswerMs / 1000} s`;
           logger.log("warn", detail, { endpoint, reason });
@@ -147,8 +149,9 @@ class FirstContact {
     return this.#failures.redact(error.message);
   }
 
-  #noAnswer(reason: string): SluiceError {
-    const detail = `${this.#server.address}, ${this.#options.firstAnswerMs / 1000} s; last: ${reason}`;
+  #noAnswer(reason: string, triedMs: number): SluiceError {
+    const seconds = (triedMs / 1000).toFixed(1);
+    const detail = `${this.#server.address}, ${seconds} s; last: ${reason}`;
     return new SluiceError("ENDPOINT_DOWN", detail, {
       hint: "start the server, or check model.baseUrl; model.firstAnswerMs says how long to wait",
     });

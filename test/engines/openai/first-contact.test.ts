@@ -4,6 +4,7 @@ import { contactEndpoints } from "../../../src/engines/openai/first-contact.ts";
 import { openaiModel } from "../../../src/engines/openai/options.ts";
 import type { Json } from "../../../src/foundation/json.ts";
 import type { FakeServerOptions, ServerBehaviour } from "../../../src/testing/fake-server.ts";
+import { freePort } from "../../free-ports.ts";
 import { engineContext, rejectionOf } from "../engine-context.ts";
 import { keptLog, serve } from "./openai-engine.ts";
 
@@ -78,6 +79,14 @@ describe("contactEndpoints", () => {
     expect(lines.map(({ facts }) => facts.endpoint)).toEqual([bad.baseUrl]);
     const error = await rejectionOf(contact({ endpoints: both.slice(0, 1) }, {}));
     expect(error).toMatchObject({ code: "AUTHENTICATION_FAILED" });
+  });
+
+  it("waits for the reply of a slow server for longer than for one that refuses", async () => {
+    const { baseUrl } = await serve({ delayMs: 200, behave: () => listing("small") });
+    await contact({ baseUrl, firstAnswerMs: 1 }, {});
+    const nobody = `http://127.0.0.1:${await freePort()}/v1`;
+    const error = await rejectionOf(contact({ baseUrl: nobody, firstAnswerMs: 1 }, {}));
+    expect(error).toMatchObject({ code: "ENDPOINT_DOWN" });
   });
 
   it("asks nothing where it is given no time", async () => {
