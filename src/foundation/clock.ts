@@ -27,6 +27,11 @@ export const systemClock: Clock = {
   },
 };
 
+/** Calls back once this process has taken note of what has happened outside of it until now. */
+export function afterEvents(callback: () => void): void {
+  setImmediate(callback);
+}
+
 /**
  * Waits `delayMs` on `clock`.
  *

@@ -38,6 +38,8 @@ export interface LeashedProcess {
   readonly channel: Duplex | undefined;
   /** Resolves once the program and all of its process group are gone; never rejects. */
   readonly ended: Promise<LeashEnd>;
+  /** True from the end of the program itself on, when its output may still have to be read. */
+  hasEnded(): boolean;
   /** Sends the program SIGTERM. */
   terminate(): void;
   /** Kills the program and its whole process group at once. */
@@ -93,7 +95,7 @@ export function startLeashed(
   // Writing to a program that has ended fails; `ended` reports the end.
   leash.on("error", () => {});
   child.stdin.on("error", () => {});
-  const ended = endOf(child, leash, options.clock);
+  const { ended, hasEnded } = endOf(child, leash, options.clock);
   // If the keeper itself was killed, nothing else ends what it kept.
   void ended.then(() => leash.destroy());
   return {
@@ -103,6 +105,7 @@ export function startLeashed(
     stderr: child.stderr,
     channel: (child.stdio[leashChannelDescriptor] as Duplex | null | undefined) ?? undefined,
     ended,
+    hasEnded,
     terminate: () => void leash.write("TERM\n"),
     kill: () => void leash.destroy(),
   };
@@ -112,13 +115,13 @@ function endOf(
   child: ChildProcessByStdio<Writable, Readable, Readable>,
   leash: Duplex,
   clock: Clock,
-): Promise<LeashEnd> {
+): Pick<LeashedProcess, "ended" | "hasEnded"> {
   let told = "";
   leash.setEncoding("utf8");
   leash.on("data", (text: string) => {
     told += text;
   });
-  return new Promise((resolve) => {
+  const ended = new Promise<LeashEnd>((resolve) => {
     child.on("error", (error) => resolve({ how: error.message, code: null }));
     child.on("exit", (code, signal) => {
       const end = () => {
@@ -133,6 +136,8 @@ function endOf(
       });
     });
   });
+  const hasEnded = () => told !== "" || child.exitCode !== null || child.signalCode !== null;
+  return { ended, hasEnded };
 }
 
 function endOfStatus(status: number): LeashEnd {

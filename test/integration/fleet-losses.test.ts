@@ -43,7 +43,7 @@ const effectsOf = (folder: string, index: number) => {
   return { started, done: lines.filter((line) => line === "done").length };
 };
 
-/** The tries of a task, by their logs; nobody knows how far one came that was killed. */
+/** The tries of a task, by their logs; nobody knows how far one came that was killed or late. */
 function loggedTries(folder: string, row: number): ("well" | "badly" | "killed")[] {
   const logs = join(folder, `fleets/big/runs/000001/_sluice/logs/${row}`);
   return readdirSync(logs).map((name) => {
@@ -51,8 +51,8 @@ function loggedTries(folder: string, row: number): ("well" | "badly" | "killed")
     const { end } = JSON.parse(last) as {
       end?: { exitCode: number | null; how: string; isLate: boolean };
     };
-    if (!end || end.how === "signal SIGKILL") return "killed";
-    return end.exitCode === 0 && !end.isLate ? "well" : "badly";
+    if (!end || end.how === "signal SIGKILL" || end.isLate) return "killed";
+    return end.exitCode === 0 ? "well" : "badly";
   });
 }
 
@@ -181,8 +181,8 @@ function faultsOf(task: FleetTask, folder: string): string[] {
     return faults;
   }
   check(task.state === "failed", "has no end");
-  // A task that would work fails only if its tries were killed.
-  if (isGood) check(/SIGKILL|worker/.test(task.cause ?? ""), "failed without a loss");
+  // A task that would work fails only if its tries were killed, or had no processor in time.
+  if (isGood) check(/SIGKILL|worker|took too long/.test(task.cause ?? ""), "failed without a loss");
   if (kind === "fails") check([3, 137].includes(task.resultCode ?? -1), "has another code");
   if (kind === "dies") check(task.resultCode === 137, "has another code");
   if (kind === "hangs")

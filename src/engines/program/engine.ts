@@ -1,3 +1,4 @@
+import { afterEvents } from "../../foundation/clock.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import {
@@ -158,8 +159,12 @@ class ProgramEngine implements Engine {
       cancelKill = clock.schedule(stopGraceMs, () => program.kill());
     };
     const late = () => {
-      isLate = true;
-      end();
+      // After a stall of this process, its timers fire before it hears of programs that ended.
+      afterEvents(() => {
+        if (program.hasEnded()) return;
+        isLate = true;
+        end();
+      });
     };
     const cancelTimeout = timeoutMs === undefined ? () => {} : clock.schedule(timeoutMs, late);
     stop.addEventListener("abort", end, { once: true });

@@ -12,7 +12,7 @@ import { type ProgramTask, taskVariables } from "./task.ts";
 /** A program that runs, on a leash. */
 export type StartedProgram = Pick<
   LeashedProcess,
-  "stdout" | "stderr" | "ended" | "terminate" | "kill"
+  "stdout" | "stderr" | "ended" | "hasEnded" | "terminate" | "kill"
 >;
 
 /** Starts the programs of tasks: on this machine, in a mount namespace, or in a container. */

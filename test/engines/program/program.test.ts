@@ -6,9 +6,11 @@ import { openProgram } from "../../../src/engines/program/engine.ts";
 import { programModel } from "../../../src/engines/program/options.ts";
 import { programTask, taskVariables } from "../../../src/engines/program/task.ts";
 import { programFailure, resultCodeOf } from "../../../src/engines/program-failure.ts";
+import { type Clock, systemClock } from "../../../src/foundation/clock.ts";
 import { locatedError, SluiceError } from "../../../src/foundation/errors.ts";
 import { greedyParameters } from "../../../src/foundation/inference.ts";
 import type { JsonObject } from "../../../src/foundation/json.ts";
+import { isRunning } from "../../chaos/sluice-process.ts";
 import { isAlive, untilGone } from "../../live-processes.ts";
 import { scratchFolder } from "../../run/whole-run.ts";
 import { engineContext, rejectionOf } from "../engine-context.ts";
@@ -51,6 +53,35 @@ describe("engine program", () => {
       most = Math.max(most, running);
     }
     expect([running, most]).toEqual([0, 2]);
+    await engine.close();
+  });
+
+  it("knows a program that ended in time while this process could not look", async () => {
+    const timeoutMs = 151;
+    const file = join(scratchFolder(), "keeper");
+    const keeper = () => (existsSync(file) ? Number(readFileSync(file, "utf8")) : 0);
+    const stall = () => {
+      const endMs = performance.now() + timeoutMs + 10;
+      while (performance.now() < endMs || keeper() === 0 || isRunning(keeper())) {
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+      }
+    };
+    const clock: Clock = {
+      ...systemClock,
+      schedule(delayMs, callback) {
+        const cancel = systemClock.schedule(delayMs, callback);
+        if (delayMs === timeoutMs) stall();
+        return cancel;
+      },
+    };
+    const context = engineContext({ environment, clock });
+    const engine = await openProgram(optionsOf({ timeoutMs }), context);
+    // The parent of the program is the shell that keeps it on its leash.
+    const row = { cmds: ["sh", "-c", `echo $PPID > ${file}`] };
+    const { answers } = await engine.infer(request(row), never);
+    expect(answers).toMatchObject([{ value: { exitCode: 0 } }]);
+    const late = rejectionOf(engine.infer(request({ cmds: ["sleep", "600"] }), never));
+    expect(await late).toMatchObject({ code: "PROGRAM_TIMED_OUT" });
     await engine.close();
   });
 
