@@ -64,10 +64,12 @@ export function backendConformance(name: string, { beforeEach: skip, person }: T
     });
 
     it("loses no row to a killed worker, a cancel and a killed coordinator", async () => {
-      const me = callsOf(person(40));
-      // Few rows that take long leave as much time as many short ones, and compute less.
-      const run = ["run", "job.yaml", "--set", "model.latencyMs=500"];
-      const first = me.start(...run);
+      const me = callsOf(person(80));
+      // Few rows that take long leave as much time as many short ones, and compute less. The first
+      // call must not be over before it is canceled, which takes some seconds.
+      const calling = (latencyMs: number) =>
+        ["run", "job.yaml", "--set"].concat(`model.latencyMs=${latencyMs}`);
+      const first = me.start(...calling(700));
       await me.untilAnswered(2, first);
       const [victim] = await me.workers();
       killQuietly(victim!, "SIGKILL");
@@ -82,17 +84,17 @@ export function backendConformance(name: string, { beforeEach: skip, person }: T
       expect(told).toMatchObject({ state: "canceled" });
       expect(told.rows.answered + told.rows.journaled).toBe(before.rows.answered);
 
-      const second = me.start(...run);
+      const second = me.start(...calling(200));
       await me.untilAnswered(before.rows.answered + 2, second);
       second.killGroup("SIGKILL");
       await second.ended;
-      const third = await me.call(...run);
+      const third = await me.call(...calling(200));
       expect(third, third.stderr).toMatchObject({ code: 0 });
-      const rows = { total: 40, answered: 40, failed: 0 };
+      const rows = { total: 80, answered: 80, failed: 0 };
       expect(summaryOf(third)).toMatchObject({ status: "SUCCESS", sealed: true, rows });
       expect(await me.status()).toMatchObject({ state: "successful", rows });
       expect(me.manifest()).toMatchObject({ rows });
-      await expectWhole(me.place, 40);
+      await expectWhole(me.place, 80);
       await untilGone(await me.workers());
     });
   });

@@ -145,24 +145,41 @@ function advised(
 
 const job = ["--input", "rows.jsonl", "--model", "fake", "--prompt", "Say {{ text }}"];
 const run = ["run", ...job, "--output", "out"];
-const slowModel = "model={engine: fake, capacity: 1, latencyMs: 300, countFile: asked.txt}";
-const slow = ["--set", slowModel, "--set", "shard.rows=2"];
+const gatedModel = ["--set", "model={engine: predictor, module: ./gated.mjs, maxBatchRows: 1}"];
+const gated = [...gatedModel, "--set", "shard.rows=2"];
+
+/** Answers as many rows as a file says, and holds the others. */
+const gatedModule = `
+  import { appendFileSync, readFileSync } from "node:fs";
+  export async function predict(batch) {
+    appendFileSync("asked.txt", ".");
+    const asked = readFileSync("asked.txt").length;
+    while (asked > Number(readFileSync("limit.txt"))) {
+      await new Promise((later) => setTimeout(later, 20));
+    }
+    return batch.map(() => "said");
+  }`;
 
 function withRows(count = 3): Person {
   const me = person();
   const rows = Array.from({ length: count }, (_, row) => `{"id":${row},"text":"row ${row}"}\n`);
   me.write("rows.jsonl", rows.join(""));
+  me.write("gated.mjs", gatedModule);
   return me;
 }
 
-/** Stops a slow command once it has asked so many rows. */
+/** Stops a command over `gatedModel` once it has asked so many rows; the last one waits by then. */
 async function stopAfter(asked: number, command: readonly string[], me: Person): Promise<void> {
   me.write("asked.txt", "");
+  me.write("limit.txt", String(asked - 1));
   const process = startSluice(command, me.folder);
-  while (me.read("asked.txt").split("\n").length - 1 < asked && !process.hasEnded())
-    await pause(20);
+  while (me.read("asked.txt").length < asked && !process.hasEnded()) await pause(20);
   process.kill("SIGTERM");
-  expect((await process.ended).code).toBe(143);
+  while (!process.stderr().includes("stopping: ") && !process.hasEnded()) await pause(20);
+  me.write("limit.txt", String(asked));
+  const { code, stderr } = await process.ended;
+  expect(code, stderr).toBe(143);
+  me.write("limit.txt", "1000");
 }
 
 const errorsPage = readFileSync(join(root, "docs/errors.md"), "utf8");
@@ -208,7 +225,7 @@ describe("advice is carried out and helps", () => {
 
   it("about a run that stopped", async () => {
     const me = withRows(6);
-    await stopAfter(4, [...run, ...slow], me);
+    await stopAfter(4, [...run, ...gated], me);
     const { stdout } = await me.plain("status", "out");
     const either = "sluice resume …";
     const resumes = advised(stdout, either, "resume …");
@@ -219,7 +236,7 @@ describe("advice is carried out and helps", () => {
     expect((await me.plain(...status)).stdout).toContain("6 in all");
     const says = "sluice status DIR says what it lacks; the same command continues it";
     expect(advised(errorsPage, says, "status DIR", { DIR: "out" })).toEqual(status);
-    const plan = await me.look("plan", ...run.slice(1), ...slow);
+    const plan = await me.look("plan", ...run.slice(1), ...gated);
     advised(plan.stdout + plan.stderr, "… of … tasks done: sluice run continues it", "run");
     const following = startSluice(["results", "out", "--follow"], me.folder);
     while (!following.stderr().includes("continues it") && !following.hasEnded()) await pause(20);
@@ -263,7 +280,7 @@ describe("advice is carried out and helps", () => {
       const me = withRows();
       me.write("rows.jsonl", `${me.read("rows.jsonl")}{"id":3}\n{"id":4}\n{"id":5}\n`);
       await me.call(...run);
-      await stopAfter(2, ["retry", "out", "--set", "prompt=Say {{ id }}", ...slow.slice(0, 2)], me);
+      await stopAfter(2, ["retry", "out", "--set", "prompt=Say {{ id }}", ...gatedModel], me);
       return me;
     };
     const me = await begun();
@@ -484,6 +501,8 @@ describe("advice is carried out and helps", () => {
 
   it("about a run that another process works on", async () => {
     const me = withRows(40);
+    const model = "model={engine: fake, capacity: 1, latencyMs: 300}";
+    const slow = ["--set", model, "--set", "shard.rows=2"];
     const slower = startSluice([...run, ...slow], me.folder);
     while (!existsSync(join(me.folder, "out/_sluice/coordinators/000001.json"))) await pause(20);
     const second = await me.call(...run, ...slow);

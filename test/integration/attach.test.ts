@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { runSluice, startSluice } from "../chaos/sluice-process.ts";
+import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { scratchFolder } from "../run/whole-run.ts";
 
 /** A model that answers once a file lets it, so that no run is over before it is looked at. */
@@ -43,8 +43,13 @@ const summaryOf = ({ stdout }: { stdout: string }) =>
 
 describe("sluice attach", () => {
   it("ends like the run that another process carries out, with the same counts", async () => {
-    const { running, call } = await begun();
-    const attached = await call("attach", "out");
+    const { running, call, start, go } = await begun({ isGated: true });
+    const attaching = start("attach", "out");
+    while (!attaching.stderr().includes("40 rows in 8 tasks") && !attaching.hasEnded()) {
+      await pause(20);
+    }
+    go();
+    const attached = await attaching.ended;
     const ended = await running.ended;
     expect(attached, attached.stderr).toMatchObject({ code: 0 });
     expect(attached.stderr).toContain("40/40 rows, 8/8 tasks");
@@ -58,11 +63,12 @@ describe("sluice attach", () => {
   });
 
   it("ends with a run that is canceled, and says so", async () => {
-    const { running, call } = await begun({ rows: 400 });
-    const attached = call("attach", "out");
+    const { running, call, start } = await begun({ rows: 400 });
+    const attached = start("attach", "out", "--json");
+    await attached.workerStarted;
     await call("cancel", "out");
     expect((await running.ended).code).toBe(75);
-    const ended = await attached;
+    const ended = await attached.ended;
     expect(ended).toMatchObject({ code: 75 });
     expect(summaryOf(ended)).toMatchObject({ status: "CANCELED", sealed: false });
     expect(summaryOf(ended).rows.answered).toBe(summaryOf(await running.ended).rows.answered);

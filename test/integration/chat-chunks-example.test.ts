@@ -1,16 +1,9 @@
 import { execFileSync } from "node:child_process";
-import {
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
+import { journaledRows } from "../chaos/run-files.ts";
 import { pause, runSluice, startSluice } from "../chaos/sluice-process.ts";
 import { root } from "../meta/source-tree.ts";
 
@@ -26,15 +19,6 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const linesOf = (path: string) => readFileSync(join(folder, path), "utf8").trimEnd().split("\n");
 
-/** True when an answer is in a journal. */
-function isUnderWay(): boolean {
-  const attempts = join(folder, "answers/_sluice/attempts");
-  if (!existsSync(attempts)) return false;
-  const files = readdirSync(attempts, { recursive: true, withFileTypes: true });
-  const journals = files.filter(({ name }) => name === "journal.jsonl");
-  return journals.some(({ parentPath, name }) => statSync(join(parentPath, name)).size > 0);
-}
-
 it("examples/chat-chunks answers 200 chunks, each row once, though it is killed", async () => {
   const isMade = (path: string) => /\/(chunks|answers[^/]*)$/.test(path);
   cpSync(example, folder, { recursive: true, filter: (path) => !isMade(path) });
@@ -44,7 +28,8 @@ it("examples/chat-chunks answers 200 chunks, each row once, though it is killed"
   expect(JSON.parse(stdout)).toMatchObject({ rows: 1000, chunks: 200, smallestRows: 5 });
 
   const first = startSluice(["run", "-c", "job.yaml"], folder);
-  while (!isUnderWay() && !first.hasEnded()) await pause(10);
+  const attempts = join(folder, "answers/_sluice/attempts");
+  while (journaledRows(attempts).size === 0 && !first.hasEnded()) await pause(10);
   first.killGroup("SIGKILL");
   expect((await first.ended).signal).toBe("SIGKILL");
   expect(existsSync(join(folder, "answers/_SUCCESS"))).toBe(false);

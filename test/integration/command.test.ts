@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -93,19 +92,16 @@ describe("a run whose model is a program", () => {
   it("survives a kill -9 of its worker, which leaves no program behind", async () => {
     const texts = Array.from({ length: 400 }, (_, id) => `word ${id}`);
     const directory = jobFolder("killed", texts, "told pids", { maxBatchRows: 1 });
-    // The file may be there before its first line is.
-    const pids = () =>
-      existsSync(join(directory, "pids"))
-        ? readFileSync(join(directory, "pids"), "utf8").split("\n").filter(Boolean).map(Number)
-        : [];
-    const run = startSluice(["run", "-c", "job.json"], directory);
-    while (pids().length === 0 && !run.hasEnded()) await pause(5);
-    const [program = 0] = pids();
-    process.kill(parentOf(parentOf(program)), "SIGKILL");
+    const run = startSluice(["run", "-c", "job.json", "--json"], directory);
+    await run.workerStarted;
+    while (!existsSync(join(directory, "pids-held")) && !run.hasEnded()) await pause(5);
+    process.kill(run.workers[0]!, "SIGKILL");
+    writeFileSync(join(directory, "pids-go"), "");
     const { code, stderr } = await run.ended;
     expect(code, stderr).toBe(0);
-    expect(pids()).toHaveLength(2);
-    expect(pids().map(isRunning)).toEqual([false, false]);
+    const pids = readFileSync(join(directory, "pids"), "utf8").trim().split("\n").map(Number);
+    expect(pids).toHaveLength(2);
+    expect(pids.map(isRunning)).toEqual([false, false]);
     const answered = jsonLinesIn(join(directory, "out")) as unknown as Result[];
     expect(answered.map(({ answer }) => answer)).toEqual(texts.map((text) => text.toUpperCase()));
   });
@@ -148,7 +144,3 @@ describe("examples/command", () => {
     expect(found).toEqual([...languages, ...languages]);
   });
 });
-
-function parentOf(pid: number): number {
-  return Number(execFileSync("ps", ["-o", "ppid=", "-p", String(pid)]).toString());
-}

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { ProcessEnd } from "../chaos/sluice-process.ts";
 import { sluiceModule } from "../sluice-program.ts";
 
 /** Points `sluice` at the package: a program runs wherever it lies, without an installation. */
@@ -21,7 +22,7 @@ registerHooks({
 /** A program of a user's that is running. */
 export interface RunningProgram {
   pid: number;
-  ended: Promise<{ code: number | null; stdout: string; stderr: string }>;
+  ended: Promise<ProcessEnd>;
 }
 
 /** Starts a program that imports `sluice`, in a process group of its own. */
@@ -42,8 +43,8 @@ export function startProgram(
   child.stderr.on("data", (chunk: Buffer) => {
     stderr += chunk.toString();
   });
-  const ended = new Promise<Awaited<RunningProgram["ended"]>>((resolve) => {
-    child.once("close", (code) => resolve({ code, stdout, stderr }));
+  const ended = new Promise<ProcessEnd>((resolve) => {
+    child.once("close", (code, signal) => resolve({ code, signal, stdout, stderr }));
   });
   return { pid: child.pid!, ended };
 }

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -6,16 +6,31 @@ import { afterAll, describe, expect, it } from "vitest";
 import { results, verify } from "../../src/api/inspect.ts";
 import { dataset } from "../../src/dataset/sources.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
-import { runSluice } from "../chaos/sluice-process.ts";
+import { journaledRows } from "../chaos/run-files.ts";
+import { killQuietly, runSluice } from "../chaos/sluice-process.ts";
 import { runCommandLine, startProgram } from "./dataset-program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-dataset-integration-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+/** While it is there, each process of a stage holds its batches after so many. */
+const hold = join(folder, "hold");
+const holding = `
+  import { existsSync as isThere, readFileSync } from "node:fs";
+  const hold = ${JSON.stringify(hold)};
+  let begun = 0;
+  async function held() {
+    const number = ++begun;
+    while (isThere(hold) && number > Number(readFileSync(hold, "utf8"))) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }`;
+
 const stages = join(folder, "stages.ts");
 writeFileSync(
   stages,
-  `interface Row { id: number; text: string }
+  `${holding}
+  interface Row { id: number; text: string }
   export const isKept = ({ id }: Row) => id % 3 !== 0;
   export const words = ({ id, text }: Row) =>
     id % 2 === 0 ? [] : text.split(" ").map((word) => ({ id, word }));
@@ -23,7 +38,7 @@ writeFileSync(
     readonly #unit: string;
     constructor(unit: string) { this.#unit = unit; }
     async call(batch: { id: number; word: string }[]) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await held();
       return batch.map((row) => ({ ...row, size: row.word.length + this.#unit }));
     }
   }
@@ -74,27 +89,13 @@ function resultsIn(output: string): unknown[] {
     .map((line) => JSON.parse(line) as unknown);
 }
 
-/** Lines of all journals. */
-function journaled(output: string): number {
-  const attempts = join(output, "_sluice/attempts");
-  if (!existsSync(attempts)) return 0;
-  return readdirSync(attempts, { recursive: true, encoding: "utf8" })
-    .filter((path) => path.endsWith("journal.jsonl"))
-    .reduce((sum, path) => {
-      // It may be committed, and its journal gone, between the look and the reading.
-      const text = existsSync(join(attempts, path))
-        ? readFileSync(join(attempts, path), "utf8")
-        : "";
-      return sum + text.split("\n").length - 1;
-    }, 0);
-}
-
 /** Each ten rows of the input: those that are kept, folded into one row and one for each third. */
 const folds = join(folder, "folds.ts");
 const mended = join(folder, "mended");
 writeFileSync(
   folds,
-  `import { existsSync, writeFileSync } from "node:fs";
+  `${holding}
+  import { existsSync, writeFileSync } from "node:fs";
   interface Row { id: number }
   const mended = ${JSON.stringify(mended)};
   export const checked = (row: Row) => {
@@ -103,8 +104,8 @@ writeFileSync(
   };
   export const isKept = ({ id }: Row) => id % 4 !== 0;
   export default async function fold(batch: Row[]) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
     const ids = batch.map(({ id }) => id);
+    await held();
     if (ids.includes(55) && !existsSync(mended)) throw new Error("no good batch");
     if (ids.includes(85) && !existsSync(mended)) process.exit(3);
     const once = mended + "-once";
@@ -147,19 +148,28 @@ writeFileSync(
   console.log(JSON.stringify(summary.rows));`,
 );
 
+/** Starts a program that holds its batches after so many, and kills it when rows have answers. */
+async function killHeld(file: string, output: string, batches: number, answered: number) {
+  writeFileSync(hold, String(batches));
+  const running = startProgram(file, [output]);
+  let hasEnded = false;
+  void running.ended.then(() => {
+    hasEnded = true;
+  });
+  const attempts = join(output, "_sluice/attempts");
+  while (!hasEnded && journaledRows(attempts).size < answered) await wait(5);
+  killQuietly(-running.pid, "SIGKILL");
+  const { signal, stderr } = await running.ended;
+  rmSync(hold);
+  expect(signal, stderr).toBe("SIGKILL");
+}
+
 describe("a stage whose batches become any number of rows", () => {
   it("gives the results of each batch once, whatever is killed", async () => {
     writeFileSync(mended, "");
-    for (const [round, lines] of [2, 17].entries()) {
-      const output = join(folder, `folded-${round}`);
-      const running = startProgram(folding, [output]);
-      let hasEnded = false;
-      void running.ended.then(() => {
-        hasEnded = true;
-      });
-      while (!hasEnded && journaled(output) < lines) await wait(2);
-      if (!hasEnded) process.kill(-running.pid, "SIGKILL");
-      await running.ended;
+    for (const batches of [1, 2]) {
+      const output = join(folder, `folded-${batches}`);
+      await killHeld(folding, output, batches, batches);
       const { code, stdout, stderr } = await runCommandLine(folding, [output]);
       expect(code, stderr).toBe(0);
       const wanted = starts.flatMap((start) => folded(start));
@@ -215,16 +225,10 @@ describe("a stage whose batches become any number of rows", () => {
 
 describe("a pipeline of modules", () => {
   it("loses and doubles nothing when all its processes are killed", async () => {
-    for (const [round, lines] of [30, 130].entries()) {
-      const output = join(folder, `killed-${round}`);
-      const running = startProgram(program, [output]);
-      let hasEnded = false;
-      void running.ended.then(() => {
-        hasEnded = true;
-      });
-      while (!hasEnded && journaled(output) < lines) await wait(5);
-      if (!hasEnded) process.kill(-running.pid, "SIGKILL");
-      await running.ended;
+    for (const batches of [5, 15]) {
+      const output = join(folder, `killed-${batches}`);
+      // A batch has the words of two rows.
+      await killHeld(program, output, batches, 2 * batches);
       const { code, stdout, stderr } = await runCommandLine(program, [output]);
       expect(code, stderr).toBe(0);
       expect(JSON.parse(stdout)).toMatchObject({

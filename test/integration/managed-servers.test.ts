@@ -40,7 +40,7 @@ async function untilAsked(standIn: StandIn, prompts: number, run: SluiceProcess)
 /** Every server that was started, and what those started, is gone. */
 async function expectNoServer(standIn: StandIn): Promise<void> {
   const pids = standIn.starts.flatMap(({ pid, child }) => [pid, child!]);
-  expect(await stillRunning(pids, 10_000)).toEqual([]);
+  expect(await stillRunning(pids, 40_000)).toEqual([]);
 }
 
 function expectAskedAgain(standIn: StandIn, rows: number, most: number): void {
@@ -53,9 +53,9 @@ function expectAskedAgain(standIn: StandIn, rows: number, most: number): void {
 
 describe("a run over a server that it starts", () => {
   it("answers every row once when the server is killed, those in flight anew", async () => {
-    const { standIn, files } = newRun(200, { delayMs: 20, loadMs: 100 });
+    const { standIn, files } = newRun(200, { delayMs: 20, loadMs: 100, hangsFrom: 60 });
     const run = startSluice(command, files.directory);
-    await untilAsked(standIn, 60, run);
+    await untilAsked(standIn, 60 + inFlight, run);
     process.kill(standIn.starts[0]!.pid, "SIGKILL");
     const { code, stderr } = await run.ended;
     expect(code, stderr).toBe(0);
@@ -67,9 +67,9 @@ describe("a run over a server that it starts", () => {
   });
 
   it("goes on with a new server when its worker is killed, and leaves none behind", async () => {
-    const { standIn, files } = newRun(200, { delayMs: 20 });
+    const { standIn, files } = newRun(200, { delayMs: 20, hangsFrom: 60 });
     const run = startSluice(command, files.directory);
-    await untilAsked(standIn, 60, run);
+    await untilAsked(standIn, 60 + inFlight, run);
     process.kill(run.workers[0]!, "SIGKILL");
     const { code, stderr } = await run.ended;
     expect(code, stderr).toBe(0);
@@ -88,9 +88,9 @@ describe("a run over a server that it starts", () => {
   });
 
   it("stops the server when it is interrupted", async () => {
-    const { standIn, files } = newRun(200, { delayMs: 50 });
+    const { standIn, files } = newRun(200, { firstDelayMs: 500 });
     const run = startSluice(command, files.directory);
-    await untilAsked(standIn, 20, run);
+    await untilAsked(standIn, inFlight + 1, run);
     run.killGroup("SIGINT");
     expect((await run.ended).code).toBe(130);
     await expectNoServer(standIn);

@@ -71,8 +71,11 @@ async function answer({ batch, items, parameters }: Batch): Promise<void> {
   }
   const results = items.map((item) => resultOf(item, parameters));
   if (all.includes("FEW")) results.pop();
-  const answerMs = { slow: 60, told: 10 }[start];
-  if (answerMs !== undefined) await sleep(answerMs);
+  if (start === "slow") await sleep(60);
+  if (start === "told" && batch >= 20) {
+    appendFileSync(`${extra}-held`, "");
+    while (!existsSync(`${extra}-go`)) await sleep(20);
+  }
   if (all.includes("SIZE"))
     return say({ batch, results: items.map(() => ({ value: items.length })) });
   say(all.includes("LISTLESS") ? { batch } : { batch, results });
@@ -88,7 +91,7 @@ const starts: Record<string, () => unknown> = {
   ready: () => serve({ ready: 1, name: "capitals", device: process.env.SLUICE_DEVICE ?? "cpu" }),
   slow: () => serve({ ready: 1 }),
   small: () => serve({ ready: 1, maxBatchRows: Number(extra) }),
-  // Leaves its number in a file.
+  // Writes its pid to a file. Later batches wait until another file exists; a third one says so.
   told: () => {
     appendFileSync(extra, `${process.pid}\n`);
     return serve({ ready: 1 });

@@ -23,6 +23,10 @@ export interface StandInBehaviour {
   ignoresSigterm?: boolean;
   /** Time an answer takes. */
   delayMs?: number;
+  /** The same for the first start alone. */
+  firstDelayMs?: number;
+  /** The first start never answers this prompt of its own, from 0, nor later ones. */
+  hangsFrom?: number;
   /** A prompt that ends so kills it. */
   killedBy?: string;
   /** Start a program that does not leave by itself. */
@@ -54,6 +58,7 @@ child?.unref();
 note({ event: "start", pid: process.pid, child: child?.pid ?? null, args });
 if (behaviour.ignoresSigterm) process.on("SIGTERM", () => {});
 
+let asked = 0;
 let isIll = false;
 let isLoading = (behaviour.loadMs ?? 0) > 0;
 
@@ -75,8 +80,9 @@ async function serve(): Promise<void> {
       clearInterval(says);
     }, behaviour.loadMs);
   }
-  const { delayMs = 0 } = behaviour;
-  await startFakeServer({ port: Number(argument("--port")), delayMs, behave });
+  const { delayMs = 0, firstDelayMs = delayMs } = behaviour;
+  const replyMs = earlierStarts === 0 ? firstDelayMs : delayMs;
+  await startFakeServer({ port: Number(argument("--port")), delayMs: replyMs, behave });
 }
 
 function behave({ method, path, headers, json }: ReceivedRequest): ServerBehaviour | undefined {
@@ -89,7 +95,8 @@ function behave({ method, path, headers, json }: ReceivedRequest): ServerBehavio
   note({ event: "ask", prompt });
   const isKilled = behaviour.killedBy !== undefined && prompt.endsWith(behaviour.killedBy);
   if (isKilled || prompt.startsWith("die")) process.kill(process.pid, "SIGKILL");
-  if (prompt.startsWith("hang")) return { kind: "hang" };
+  const isHeld = earlierStarts === 0 && asked++ >= (behaviour.hangsFrom ?? Infinity);
+  if (isHeld || prompt.startsWith("hang")) return { kind: "hang" };
   if (prompt.startsWith("fall ill")) isIll = true;
   if (isIll || prompt === "fail") return { kind: "status", status: 500 };
   if (prompt === "pid") return { kind: "answer", text: String(process.pid) };
