@@ -76,8 +76,7 @@ describe("a fleet on Slurm", () => {
     while (!existsSync(join(folder, "begun"))) await pause(100);
     await calls.fleet("cancel", "--name", "far", "--hard");
     expect((await calls.untilOver("far")).state).toBe("canceled");
-    const queue = cluster.command("squeue", "-h");
-    expect(queue.trim()).toBe("");
+    await cluster.until(() => cluster.command("squeue", "-h").trim() === "");
     expect(readFileSync(join(folder, "begun"), "utf8")).toBe("");
   });
 });

@@ -20,6 +20,16 @@ const shell = (text: string, more: object = {}) => ({ cmds: ["sh", "-c", text], 
 /** What a program does until the test lets it end. */
 const untilGo = "until [ -e go ]; do sleep 0.1; done";
 
+/** Waits until the coordinator, if any, has obeyed a cancel: it looks after each heartbeat. */
+async function untilObeyed(folder: string, name: string): Promise<void> {
+  const run = join(folder, "fleets", name, "runs/000001");
+  const path = join(run, "_sluice/coordinators/000001.heartbeat");
+  const look = () =>
+    existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : { beat: 0, ended: true };
+  const { beat: first } = look();
+  for (let now = look(); !now.ended && now.beat < first + 2; now = look()) await pause(50);
+}
+
 describe("sluice fleet", () => {
   it("goes through the tutorial, with its words and tables", async () => {
     const { folder, calls } = someFleet();
@@ -199,25 +209,34 @@ describe("sluice fleet", () => {
     const { folder, calls } = someFleet([
       shell("echo x >> tries-0; [ $(wc -l < tries-0) -eq 3 ]"),
       shell("echo x >> tries-1; echo no such recipe >&2; exit 3"),
-      shell("echo $$ >> pids; sleep 600 & echo $! >> pids; trap '' TERM; sleep 600; sleep 600"),
       shell("kill -s SEGV $$"),
       { cmds: ["no-such-program"] },
     ]);
-    const { code } = await calls.call(
-      ...["fleet", "create", "--name", "tried", "--tasks-from-local-file", "commands.jsonl"],
-      ...["--retries", "2", "--timeout", "1s", "--cpu", "0.2", "--wait"],
-    );
-    expect(code).toBe(1);
+    const create = (...words: string[]) =>
+      calls.call(...["fleet", "create", ...words, "--retries", "2", "--cpu", "0.2", "--wait"]);
+    const stubborn = "trap '' TERM; echo $$ >> pids; sleep 600 & echo $! >> pids; sleep 600";
+    // None but the stubborn program has a limit of time, which a slow machine could exceed.
+    const [tried, late] = await Promise.all([
+      create("--name", "tried", "--tasks-from-local-file", "commands.jsonl"),
+      create(
+        ...["--name", "late", "--count", "1", "--timeout", "2s"],
+        ...["--command", "sh", "--command", "-c", "--arg", stubborn],
+      ),
+    ]);
+    expect([tried.code, late.code]).toEqual([1, 1]);
+    const [hanging] = await calls.tasks("late");
+    expect(hanging).toMatchObject({
+      ...{ state: "failed", resultCode: 137 },
+      cause: expect.stringContaining("took too long and was ended with its children: after 2 s"),
+    });
     const tasks = await calls.tasks("tried");
     expect(tasks.map(({ state, resultCode }) => [state, resultCode])).toEqual([
       ["successful", 0],
       ["failed", 3],
-      ["failed", 137],
       ["failed", 139],
       ["failed", 127],
     ]);
     expect(tasks[1]!.cause).toContain("exit code 3; its last line: no such recipe");
-    expect(tasks[2]!.cause).toContain("took too long and was ended with its children: after 1 s");
     const triesOf = (name: string) => readFileSync(join(folder, name), "utf8").trim().split("\n");
     expect(triesOf("tries-0")).toHaveLength(3);
     // Two retries are three tries.
@@ -233,15 +252,16 @@ describe("sluice fleet", () => {
     const run = "fleets/tried/runs/000001";
     expect(await calls.call("verify", run)).toMatchObject({ code: 0 });
     expect(JSON.parse((await calls.call("status", run, "--json")).stdout)).toMatchObject({
-      rows: { total: 5, answered: 1, failed: 4 },
-      errors: { PROGRAM_FAILED: { count: 3 }, PROGRAM_TIMED_OUT: { count: 1 } },
+      ...{ rows: { total: 4, answered: 1, failed: 3 }, errors: { PROGRAM_FAILED: { count: 3 } } },
     });
+    const ended = await calls.call("status", "fleets/late/runs/000001", "--json");
+    expect(JSON.parse(ended.stdout)).toMatchObject({ errors: { PROGRAM_TIMED_OUT: { count: 1 } } });
     // What was broken is mended, and runs again.
     writeFileSync(join(folder, "no-such-program"), "#!/bin/sh\nexit 0\n", { mode: 0o755 });
     const retried = new FleetCalls(folder, { PATH: `${folder}:${process.env.PATH}` });
     await retried.call("retry", run, "--quiet");
     expect((await calls.tasks("tried")).map(({ state }) => state)).toEqual([
-      ...["successful", "failed", "failed", "failed", "successful"],
+      ...["successful", "failed", "failed", "successful"],
     ]);
   });
 
@@ -272,28 +292,27 @@ describe("sluice fleet", () => {
 
   it("lets programs end when it is canceled, and ends them when that is meant hard", async () => {
     const { folder, calls } = someFleet();
-    const create = (name: string) =>
+    const create = (name: string, seconds: number) =>
       calls.fleet(
         ...["create", "--name", name, "--count", "40", "--cpu", "0.5", "--max-scale", "2"],
         ...["--command", "sh", "--command", "-c", "--arg"],
-        `echo x >> ${name}-started; sleep 3; echo x >> ${name}-done`,
+        `echo x >> ${name}-started; sleep ${seconds}; echo x >> ${name}-done`,
       );
     const linesOf = (name: string) => {
       const path = join(folder, name);
       return existsSync(path) ? readFileSync(path, "utf8").length / 2 : 0;
     };
-    for (const [name, flags] of [
-      ["soft", []],
-      ["hard", ["--hard"]],
+    for (const [name, seconds, flags] of [
+      ["soft", 3, []],
+      ["hard", 600, ["--hard"]],
     ] as const) {
-      await create(name);
+      await create(name, seconds);
       while (linesOf(`${name}-started`) < 2) await pause(50);
       const said = await calls.fleet("cancel", "--name", name, ...flags);
       expect(said).toBe(`Canceling fleet '${name}'...\nOK\n`);
       expect((await calls.untilOver(name)).state).toBe("canceled");
       const done = linesOf(`${name}-done`);
-      if (name === "soft") expect(done).toBe(linesOf("soft-started"));
-      else expect(done).toBeLessThan(linesOf("hard-started"));
+      expect(done).toBe(name === "soft" ? linesOf("soft-started") : 0);
       const tasks = await calls.tasks(name);
       const count = (state: string) => tasks.filter((task) => task.state === state).length;
       expect([count("successful"), count("canceled")]).toEqual([done, 40 - done]);
@@ -307,13 +326,15 @@ describe("sluice fleet", () => {
   it("does not begin when it is canceled at once, nor a batch that waits", async () => {
     const { folder, calls } = someFleet();
     const create = ["--cpu", "2", "--command", "sh", "--command", "-c", "--arg"];
-    const hasty = "echo x >> $CE_FLEET_NAME; sleep 3";
-    await calls.fleet("create", "--name", "hasty", "--count", "40", ...create, hasty);
+    const hasty = ["--name", "hasty", "--count", "40", "--max-scale", "1"];
+    await calls.fleet("create", ...hasty, ...create, "until [ -e hasty-go ]; do sleep 0.1; done");
     await calls.fleet("cancel", "--name", "hasty");
     // Its process may just start.
     await pause(4000);
+    await untilObeyed(folder, "hasty");
+    writeFileSync(join(folder, "hasty-go"), "");
     const { tasks } = await calls.untilOver("hasty");
-    expect(tasks.canceled).toBeGreaterThan(37);
+    expect(tasks.canceled).toBeGreaterThan(38);
     const program = `echo x >> $CE_FLEET_NAME; ${untilGo}`;
     await calls.fleet("create", "--name", "early", "--count", "1", ...create, program);
     const early = await calls.callHere("fleet", "delete", "--name", "early");
@@ -339,14 +360,12 @@ describe("sluice fleet", () => {
     );
     while (!existsSync(join(folder, "begun"))) await pause(50);
     await calls.fleet("cancel", "--name", "long");
-    await pause(3000);
+    await untilObeyed(folder, "long");
     expect((await calls.get("long")).tasks.running).toBeGreaterThan(0);
-    const startMs = performance.now();
     await calls.fleet("cancel", "--name", "long", "--hard");
     expect(await calls.untilOver("long")).toMatchObject({
       ...{ state: "canceled", tasks: { canceled: 2, total: 2 } },
     });
-    expect(performance.now() - startMs).toBeLessThan(15_000);
   });
 
   it("replaces workers that are deleted, once their programs have ended or at once", async () => {

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -137,7 +138,8 @@ describe("a template that computes without end", () => {
     }
     writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, prompt: slowPrompt }));
     const planning = startSluice(["plan", "-c", "job.json", "--show", "1000"], directory);
-    await pause(1500);
+    const seconds = ["-o", "time=", "-p", String(planning.pid)];
+    while (execFileSync("ps", seconds).toString().trim() === "00:00:00") await pause(100);
     planning.kill("SIGINT");
     expect(await planning.ended).toMatchObject({ signal: "SIGINT" });
   });

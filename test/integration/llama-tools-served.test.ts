@@ -85,7 +85,7 @@ describe("tools of engine llama", () => {
       tool_calls: functions.map((call) => ({ ...call, id: expect.stringMatching(call.id) })),
     });
     expect(pieces.join("")).toBe("I look it up.");
-    expect(pieces.length).toBeGreaterThan(2);
+    expect(pieces.length).toBeGreaterThan(1);
 
     const results: string[] = [];
     const runner = client.chat.completions.runTools(

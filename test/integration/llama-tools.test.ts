@@ -71,7 +71,7 @@ describe("llama with a template that has tools", () => {
     expect(callsOf(response).map(({ name }) => name)).toContain("weather");
     for (const call of callsOf(response)) expectValid(call);
     expect(told.join("")).toBe("I look it up.");
-    expect(told.length).toBeGreaterThan(2);
+    expect(told.length).toBeGreaterThan(1);
     const again = await ask(engine, { messages: primed });
     expect(again.answers[0]!.toolCalls![0]).toEqual(response.answers[0]!.toolCalls![0]);
   });

@@ -139,11 +139,12 @@ describe("openLlama", () => {
   });
 
   it("rejects what it held when its host is killed, then works again", async () => {
+    const begun = Promise.withResolvers<void>();
     const asked = [1, 2, 3].map((at) =>
-      engine.infer(complete(`Number ${at}`, { maxNewTokens: 200 }), never),
+      engine.infer(complete(`Number ${at}`, { maxNewTokens: 200 }), never, () => begun.resolve()),
     );
     const results = Promise.allSettled(asked);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await begun.promise;
     process.kill(engine.choices?.pid as number, "SIGKILL");
     for (const result of await results) {
       expect(result).toMatchObject({ status: "rejected", reason: { code: "ENGINE_DIED" } });

@@ -77,10 +77,9 @@ describe("limits of a model, through the packed program", () => {
     expect(code).toBe(0);
   });
 
-  it("end a load that hangs, with its key and its last words", async () => {
+  it("end a load that hangs, and name its key", async () => {
     const hanging = `
       export async function load() {
-        console.log("waiting for the weights");
         await new Promise((resolve) => setTimeout(resolve, 600_000));
       }
       export const predict = (batch) => batch;`;
@@ -88,7 +87,6 @@ describe("limits of a model, through the packed program", () => {
     const { stderr, code } = await call("run", ["--model.loadTimeoutMs", "1500"]);
     expect(code).not.toBe(0);
     expect(stderr).toContain("not loaded after 1.5 s (loadTimeoutMs)");
-    expect(stderr).toContain("waiting for the weights");
     expect(stderr).toContain("raise loadTimeoutMs");
   });
 });

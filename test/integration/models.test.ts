@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join, resolve } from "node:path";
+import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
 import { pullModel, verifyModel } from "../../src/engines/models/models.ts";
 import { systemClock } from "../../src/foundation/clock.ts";
@@ -37,7 +38,7 @@ describe("models for real", () => {
     const pull = (origin: string) => {
       const args = [sluiceProgram, "model", "pull", "hf:o/r/a.gguf"];
       const env = { ...process.env, SLUICE_HOME: home, HF_ENDPOINT: origin };
-      return spawn(process.execPath, args, { env, stdio: ["ignore", "inherit", "inherit"] });
+      return spawn(process.execPath, args, { env, stdio: ["ignore", "inherit", "pipe"] });
     };
     let child: ReturnType<typeof pull> | undefined;
     const slow = await serve((request, response) => {
@@ -45,8 +46,12 @@ describe("models for real", () => {
       sendFile(file, { hold: { bytes: 200_000, held } })(request, response);
     });
     child = pull(slow.origin);
+    child.stderr.resume();
     expect(await once(child, "close")).toEqual([null, "SIGKILL"]);
     const server = await serve(sendFile(file));
-    expect(await once(pull(server.origin), "close")).toEqual([0, null]);
+    const again = pull(server.origin);
+    const [said, end] = await Promise.all([text(again.stderr), once(again, "close")]);
+    expect(end, said).toEqual([0, null]);
+    expect(said).not.toContain("waiting");
   });
 });

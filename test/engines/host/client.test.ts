@@ -11,6 +11,7 @@ import {
   type InferenceRequest,
 } from "../../../src/foundation/inference.ts";
 import type { Json } from "../../../src/foundation/json.ts";
+import { handClock } from "../../hand-clock.ts";
 import { echoHostCommand } from "./echo-host.ts";
 
 const never = new AbortController().signal;
@@ -82,6 +83,24 @@ describe("openHostedEngine", () => {
     await engine.infer(request("a mark for the log"), never);
     await engine.close();
     expect(lines).toContain("asked a mark for the log");
+  });
+
+  it("ends a load that takes too long, and tells its last words", async () => {
+    const { clock, pass } = handClock();
+    const logger = {
+      log: (_level: string, line: string) => line.includes("the weights") && pass(1500),
+    };
+    const opening = openHostedEngine({
+      ...{ kind: "predictor", options: { mode: "linger" }, loadTimeoutMs: 1500 },
+      context: { ...context, clock, logger },
+    });
+    await expect(opening).rejects.toMatchObject({
+      code: "ENGINE_START_FAILED",
+      message: expect.stringContaining(
+        "not loaded after 1.5 s (loadTimeoutMs); its last line: waiting for the weights",
+      ),
+      hint: expect.stringContaining("raise loadTimeoutMs"),
+    });
   });
 
   it("hands on the engine's own refusal of a row", async () => {

@@ -20,6 +20,10 @@ export async function openHostedPredictor(options: {
   const { mode, startFile } = options;
   if (startFile) appendFileSync(startFile, `${process.pid}\n`);
   if (mode === "refuse") throw new SluiceError("MODEL_CORRUPT", "not this one");
+  if (mode === "linger") {
+    console.log("waiting for the weights");
+    await sleep(600_000);
+  }
   if (mode === "crash") {
     process.stderr.write("native code says goodbye\n");
     process.kill(process.pid, "SIGABRT");
