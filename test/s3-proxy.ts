@@ -13,7 +13,9 @@ export type ProxyFault =
   /** Another conditional write is under way. */
   | "conflict"
   /** Half of the reply comes. */
-  | "torn-reply";
+  | "torn-reply"
+  /** The first bytes of what is read come, and nothing is written; the connection stays. */
+  | "stall";
 
 /** What is known of a request when its fault is drawn. */
 export interface ProxiedRequest {
@@ -87,6 +89,7 @@ function pass(
   fault: ProxyFault | undefined,
 ): void {
   if (fault === "reset") return void from.socket.destroy();
+  if (fault === "stall" && /^P/.test(from.method!)) return void from.resume();
   const refusal = fault && refusals[fault];
   if (refusal) return refuse(from, to, ...refusal);
   const target = new URL(server);
@@ -108,6 +111,7 @@ function pass(
     const { etag } = reply.headers;
     if (hasBareTags && etag && from.method !== "GET") reply.headers.etag = etag.replaceAll('"', "");
     to.writeHead(reply.statusCode!, reply.headers);
+    if (fault === "stall") return void reply.once("data", (chunk: Buffer) => to.write(chunk));
     if (fault !== "torn-reply") return void reply.pipe(to);
     reply.once("data", (chunk: Buffer) => {
       to.write(chunk.subarray(0, chunk.length >> 1), () => from.socket.destroy());

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { openS3Bucket } from "../../src/data/s3/open.ts";
 import { inputStores } from "../../src/data/sources/open.ts";
 import { upload } from "../../src/data/transfer/upload.ts";
+import { pause } from "../chaos/sluice-process.ts";
 import { fileListener, numberedText, webServer } from "../data/sources/web-server.ts";
 import { temporaryFolder } from "../engines/models/context.ts";
 import { S3Proxy } from "../s3-proxy.ts";
@@ -214,27 +215,34 @@ describe("files in an object store", () => {
       await writeFile(join(folder, `up/deep/${at}.txt`), numberedText(50_000 + at));
     }
     await writeFile(join(folder, "up/big.bin"), numberedText(20_000_000));
-    const proxy = await S3Proxy.start({ server: server.address, latencyMs: 30 });
+    let isStalling = true;
+    const proxy = await S3Proxy.start({
+      ...{ server: server.address, latencyMs: 30 },
+      fault: ({ url }) => (isStalling && url.includes("big.bin") ? "stall" : undefined),
+    });
     onTestFinished(() => proxy.stop());
     const environment = { ...server.environment, AWS_ENDPOINT_URL_S3: proxy.address };
     const far = server.location("moved");
 
     const uploading = start(folder, environment, ["upload", "up", far]);
     const arrived = join(server.directory, bucket, "moved/deep/0.txt");
-    while (!existsSync(arrived)) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (!existsSync(arrived) && uploading.child.exitCode === null) await pause(5);
     uploading.child.kill("SIGKILL");
-    expect((await uploading.whole).stdout).toBe("");
+    expect(await uploading.whole).toMatchObject({ code: null, stdout: "" });
+    isStalling = false;
     const rest = lastLine((await call(folder, environment, "upload", "up", far)).stdout);
     expect(rest.skippedFiles).toBeGreaterThan(0);
     expect(rest.files + rest.skippedFiles).toBe(31);
 
+    isStalling = true;
     const download = start(folder, environment, ["download", far, "down"]);
     const down = join(folder, "down");
     const hasPart = async () =>
       existsSync(down) && (await readdir(down)).some((name) => name.startsWith("big.bin."));
-    while (!(await hasPart())) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (!(await hasPart()) && download.child.exitCode === null) await pause(5);
     download.child.kill("SIGKILL");
-    await download.whole;
+    expect(await download.whole).toMatchObject({ code: null });
+    isStalling = false;
     const last = await call(folder, environment, "download", far, "down");
     expect(last.code, last.stderr).toBe(0);
     const names = (await readdir(join(folder, "up"), { recursive: true })).sort();
