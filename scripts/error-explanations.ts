@@ -179,7 +179,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   ENGINE_INSTALL_FAILED:
     "npm could not add the engine's package. Its last lines are part of the message. What was there before is unchanged.",
   ENDPOINT_DOWN:
-    "Refused connections and 429 replies pause the endpoint and cost no row a try. It stayed so for longer than `model.maxEndpointDownMs`, or it never answered within `model.firstAnswerMs`. The run can be continued.",
+    "Refused connections and 429 replies pause the endpoint and cost no row a try. It stayed so for longer than `model.maxEndpointDownMs`, or it refused connections for `model.firstAnswerMs` at the start. The run can be continued.",
   ENDPOINT_UNUSABLE:
     "The account has no quota or credit left (402, or a 429 that says so), the server's certificate is not trusted, nobody knows its host name, or a proxy refuses. Asking again by itself would change nothing. The run can be continued once it is fixed.",
   ENDPOINT_PATH_UNKNOWN:

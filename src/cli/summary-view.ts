@@ -13,7 +13,7 @@ import { duration, rate } from "../terminal/progress-view.ts";
 import { counted, dollars, grouped } from "../terminal/quantities.ts";
 import { clip, wrap } from "../terminal/table.ts";
 import type { CliIo } from "./io.ts";
-import { argumentOf, type OpenedStore, runArguments } from "./run-target.ts";
+import { argumentOf, type OpenedStore, runArguments, storeArguments } from "./run-target.ts";
 
 /** What a person sees beside the summary. */
 interface SummaryFacts {
@@ -53,7 +53,8 @@ export async function summaryFacts(
     cutRetry: manifest?.cut
       ? cutRetryOf((await readPlan(storage, manifest.generation)).job, run)
       : undefined,
-    isAdvised: error?.hint.includes("sluice ") ?? false,
+    // A hint knows no flags of the store.
+    isAdvised: storeArguments(output, store) === "" && (error?.hint.includes("sluice ") ?? false),
     place: argumentOf(output, io),
     run,
     paint: paintFor(io.isOutputTerminal, io),

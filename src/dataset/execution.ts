@@ -84,6 +84,12 @@ export async function runDataset(
   assertOptions("a run of a dataset", options, runDatasetNames, optionsPage);
   const { fresh, overwrite = false, ...others } = options;
   const isFresh = fresh ?? overwrite;
+  if (isFresh && others.fork) {
+    const name = fresh ? "fresh" : "overwrite";
+    throw new SluiceError("USAGE", `${name}: true replaces the runs, and fork: true leaves them`, {
+      hint: `leave ${name} or fork out`,
+    });
+  }
   const workshop = Workshop.beside(outputPath(options), {
     ...interim(others),
     overwrite: isFresh,

@@ -253,7 +253,7 @@ describe("a run of real processes", () => {
     const inside = readFileSync(`/proc/${first.pid}/task/${first.pid}/children`, "utf8");
     for (let time = 0; time < 2; time++) {
       process.kill(Number(inside), "SIGINT");
-      while (!first.stderr().includes("stopping: ")) await pause(20);
+      while (!first.stderr().includes("stopping: ") && !first.hasEnded()) await pause(20);
     }
     expect((await first.ended).code).toBe(130);
   });

@@ -97,12 +97,19 @@ async function jobOf({ config }: RetryOptions, stored: JobSpec, io: CliIo): Prom
   const { job, originOf } = await jobFromOptions({ config }, io);
   const { path, errorFile } = stored.output;
   const isSaid = (key: string) => originOf(key).from !== "default";
+  const kept = (["limit", "sample", "shard", "order"] as const).filter((key) => !isSaid(key));
+  const forms = (Object.keys(stored.output) as (keyof JobSpec["output"])[]).filter(
+    (key) => !isSaid(`output.${key}`),
+  );
   return {
     ...job,
-    limit: isSaid("limit") ? job.limit : stored.limit,
-    sample: isSaid("sample") ? job.sample : stored.sample,
-    output: { ...job.output, path, errorFile },
+    ...only(stored, kept),
+    output: { ...job.output, ...only(stored.output, forms), path, errorFile },
   };
+}
+
+function only<Value, Key extends keyof Value>(value: Value, keys: readonly Key[]) {
+  return Object.fromEntries(keys.map((key) => [key, value[key]])) as Pick<Value, Key>;
 }
 
 /** Where rows are read again: a local path starts from the working directory. */

@@ -216,6 +216,8 @@ export class Scheduler {
       const output = outputs[at];
       if (output !== undefined) choices.push(this.#choose(slot, slot.live!, output));
     }
+    // Samplers of the others are in use until the last one has chosen.
+    await Promise.allSettled(choices);
     await Promise.all(choices);
   }
 

@@ -162,7 +162,7 @@ export const openaiModel = z
     ),
     firstAnswerMs: setting(
       "operation",
-      "Time for an endpoint to answer before the first row is sent; 0: it is not checked",
+      "Time in which refused connections are tried again before the first row; 0: no check",
       z.int().min(0).default(limits.firstAnswerMs),
     ),
     maxEndpointDownMs: setting(

@@ -46,9 +46,10 @@ export class FunctionReplica implements StageReplica {
   readonly #call: BatchFunction;
   readonly #labelled: LabelledStage;
   readonly #clock: Clock;
-  /** The batch in work; one at a time, also if the last one was given up. */
+  /** The batch in work; one at a time, also if an aborted one goes on. */
   #running: Promise<unknown> = Promise.resolve();
   #end: (error: SluiceError) => void = () => {};
+  #isClosed = false;
 
   constructor(call: BatchFunction, labelled: LabelledStage, clock: Clock) {
     this.#call = call;
@@ -57,16 +58,19 @@ export class FunctionReplica implements StageReplica {
   }
 
   run(rows: readonly JsonObject[], signal: AbortSignal): ReturnType<BatchFunction> {
-    const computed = this.#running.then(() => this.#inTime(rows));
+    const computed = this.#running.then(() => this.#inTime(rows, signal));
     this.#running = computed.catch(() => {});
     return untilAborted(computed, signal);
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#end(closed());
   }
 
-  async #inTime(rows: readonly JsonObject[]): ReturnType<BatchFunction> {
+  async #inTime(rows: readonly JsonObject[], signal: AbortSignal): ReturnType<BatchFunction> {
+    signal.throwIfAborted();
+    if (this.#isClosed) throw closed();
     const { stage, label } = this.#labelled;
     const { timeoutMs } = stage;
     const { promise: ended, reject } = Promise.withResolvers<never>();

@@ -18,8 +18,14 @@ export async function changedJob(
   userDirectory: string,
 ): Promise<JobSpec> {
   const draft = new JobDraft();
-  const plain = JSON.parse(JSON.stringify(stored)) as Record<string, Json>;
+  const { shard } = stored;
+  // Earlier versions took both, and rows counted.
+  const hasBoth = shard.rows !== undefined && shard.count !== undefined;
+  const given = hasBoth ? { ...stored, shard: { ...shard, count: undefined } } : stored;
+  const plain = JSON.parse(JSON.stringify(given)) as Record<string, Json>;
   for (const [key, value] of Object.entries(plain)) draft.set([key], value, { from: "default" });
-  const job = checkedJob(draft, await applyFlags(draft, {}, sets));
+  const changed = checkedJob(draft, await applyFlags(draft, {}, sets));
+  const isKept = hasBoth && changed.shard.rows === shard.rows;
+  const job = isKept ? { ...changed, shard } : changed;
   return withAbsolutePaths(job, { baseOf: () => workingDirectory, userDirectory });
 }

@@ -68,7 +68,7 @@ export interface JobModelOpenai {
   /** Longest time of one request. Default: `600000`. */
   timeoutMs?: number | undefined;
   /**
-   * Time for an endpoint to answer before the first row is sent; 0: it is not checked. Default:
+   * Time in which refused connections are tried again before the first row; 0: no check. Default:
    * `10000`.
    */
   firstAnswerMs?: number | undefined;

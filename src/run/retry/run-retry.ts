@@ -6,6 +6,7 @@ import { Coordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import { runStorage } from "../directory/run-storage.ts";
+import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { readPlan } from "../plan/plan.ts";
 import { runContext } from "../run-context.ts";
@@ -79,8 +80,12 @@ export async function resumeRetry(
   const last = await lastJob(storage, begun);
   const job = (await options.change?.(last)) ?? last;
   const request = { where: where as RetryRequest["where"], reread, job };
+  const isChanged = differingAnswers(begun.job, job).length > 0;
   // If another process has finished it meanwhile, nothing is begun.
-  return await runGeneration(location, dependencies, request, options, () => ({ tasks: [] }));
+  const findTasks: FindTasks | undefined = isChanged
+    ? reread && correctedTasks(storage, dependencies, request, options.onEvent)
+    : () => ({ tasks: [] });
+  return await runGeneration(location, dependencies, request, options, findTasks);
 }
 
 /** Leads a run while its next generation is planned, carried out and sealed: here or elsewhere. */

@@ -79,24 +79,31 @@ export async function* taskChunks(
  * that only their writers use, as long as they exist. Lines that a cleaning removes meanwhile are
  * in the merged file.
  *
- * @throws SluiceError `RUN_DAMAGED`, at the end of a file, if it is not the sealed one.
+ * @param linesOf reads a file; `recordedLines` checks that it is the sealed one.
  */
 export async function* mergedLines(
   storage: Storage,
   outside: Storage,
   { merged, mergedSource, tasks }: Pick<Manifest, "merged" | "mergedSource" | "tasks">,
+  linesOf: LinesOf = recordedLines,
 ): AsyncGenerator<string> {
   const sources =
     mergedSource === undefined
       ? tasks.map(({ source }) => source)
       : [{ ...merged!, path: mergedSource }];
-  const published = () => recordedLines(outside, merged!);
+  const published = () => linesOf(outside, merged!);
   if (sources.length === 0 || !sources.every((file) => file !== undefined)) yield* published();
-  else yield* orElsewhere(linesOfAll(storage, sources), published);
+  else yield* orElsewhere(linesOfAll(storage, sources, linesOf), published);
 }
 
-async function* linesOfAll(storage: Storage, files: readonly FileRecord[]): AsyncGenerator<string> {
-  for (const file of files) yield* recordedLines(storage, file);
+type LinesOf = (storage: Storage, file: FileRecord) => AsyncIterable<string>;
+
+async function* linesOfAll(
+  storage: Storage,
+  files: readonly FileRecord[],
+  linesOf: LinesOf,
+): AsyncGenerator<string> {
+  for (const file of files) yield* linesOf(storage, file);
 }
 
 /** Lines from their file or, if it is removed meanwhile, the rest of them from another. */

@@ -36,9 +36,6 @@ export interface BatchRunOptions {
   tracing: RunParts["tracing"];
 }
 
-/** A model can get more slots while its batch is in work: by workers, or as its batches grow. */
-const leastRowsInFlight = 256;
-
 /**
  * Carries out the rows of a batch as a run of its own, or continues it: a worker process sends them
  * to this very server, or workers on a cluster answer them with copies of the model. When it is
@@ -75,7 +72,7 @@ function ownJob(batch: Batch, options: BatchRunOptions): PlacedJob {
     ...{ engine: "openai", name: batch.object.model ?? "", baseUrl: options.baseUrl },
     apiKeyEnv: tokenVariable,
     // Twice as many, so that the next ones wait at the model's door while answers travel.
-    maxInFlight: Math.min(limits.maxInFlight, Math.max(leastRowsInFlight, 2 * options.slots)),
+    maxInFlight: Math.min(limits.maxInFlight, 2 * Math.max(1, options.slots)),
     timeoutMs: rowTimeoutMs,
   };
   return { job: { ...commonJob(batch, options), model, workers: { max: 1 } } };

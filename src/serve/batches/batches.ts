@@ -316,12 +316,16 @@ export class Batches {
     }
   }
 
-  /** Without workers of the model, the batch waits for them, until it is stopped. */
+  /** Without workers that could answer it, the batch waits for them, until it is stopped. */
   async #untilServed(batch: Batch): Promise<void> {
     const { model } = batch.object;
-    const waits = () => !batch.stopped.aborted && !this.#modelOf(batch)?.workers.all.length;
+    const isServed = () => {
+      const served = this.#modelOf(batch);
+      return served !== undefined && (batch.record.copied || served.workers.all.length > 0);
+    };
+    const waits = () => !batch.stopped.aborted && !isServed();
     if (!waits()) return;
-    const lack = this.#modelOf(batch) ? "it has no workers" : model;
+    const lack = this.#modelOf(batch) ? `${model} has no workers` : model;
     this.#warn(batch, new SluiceError("MODEL_NOT_SERVED", `${lack}; the batch waits for it`));
     while (waits()) await sleep(this.#context.clock, modelPollMs, this.#closing.signal);
   }

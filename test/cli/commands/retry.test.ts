@@ -48,7 +48,7 @@ describe("sluice retry", () => {
     expect([exitCode, stderr]).toEqual([64, expect.stringContaining("--reread names no file")]);
   });
 
-  it("takes a job file whose run had another output and a limit by flags", async () => {
+  it("takes a job file whose run had another output, limit and size of tasks by flags", async () => {
     const { folder } = preparedRun(scratchFolder(), rows);
     const job = (failures: string) => {
       const model = `model: {engine: fake, failures: ${failures}}`;
@@ -56,7 +56,7 @@ describe("sluice retry", () => {
       writeFileSync(join(folder, "job.yaml"), lines.join("\n"));
     };
     job("[{row: 0, kind: refused}]");
-    const flags = ["--limit", "1", "--output", "mine"];
+    const flags = ["--limit", "1", "--output", "mine", "--shard.rows", "1"];
     expect((await call(folder, "run", "job.yaml", ...flags)).exitCode).toBe(1);
     job("[]");
     renameSync(join(folder, "mine"), join(folder, "moved"));

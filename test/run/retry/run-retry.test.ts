@@ -50,6 +50,19 @@ describe("a retry", () => {
     expect(await storage.stat(planPathOf(3))).toBeUndefined();
   });
 
+  it("that answered nothing is planned anew by a resume that changes its answers", async () => {
+    const runs = memoryRuns(rowsOf(4));
+    await runs.run(refusing([1, 2]));
+    await runs.retry(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
+    const engine = willing();
+    const resumed = await runs.resume(engine, async (job) => ({
+      ...job,
+      generation: { ...job.generation, temperature: 0.5 },
+    }));
+    expect(resumed).toMatchObject({ exitCode: 0, summary: { sealed: true, rows: { failed: 0 } } });
+    expect(engine.asked).toHaveLength(2);
+  });
+
   it("that was dropped before its seal does not end as if it were sealed", async () => {
     const runs = memoryRuns(rowsOf(4));
     await runs.run(refusing([1, 2]));

@@ -79,7 +79,7 @@ describe("a batch for a model without workers", () => {
     };
     await scaled(0);
     const id = await created(server);
-    await expect.poll(() => lines.join("\n")).toContain("it has no workers; the batch waits");
+    await expect.poll(() => lines.join("\n")).toContain("m has no workers; the batch waits");
     await scaled(1);
     const completed = { status: "completed", request_counts: { total: 1, completed: 1 } };
     await expect.poll(() => shown(server, id), { timeout: 20_000 }).toMatchObject(completed);
