@@ -48,7 +48,7 @@ describe("sluice retry", () => {
     expect([exitCode, stderr]).toEqual([64, expect.stringContaining("--reread names no file")]);
   });
 
-  it("takes a job file whose run had another output, limit and size of tasks by flags", async () => {
+  it("takes a job file whose run had another output, limit and tasks by flags", async () => {
     const { folder } = preparedRun(scratchFolder(), rows);
     const job = (failures: string) => {
       const model = `model: {engine: fake, failures: ${failures}}`;
