@@ -380,7 +380,7 @@ export const errorTable = Object.freeze({
   MODEL_CORRUPT: run(
     engineUnavailable,
     "the model file is damaged or is not GGUF",
-    "run sluice model verify, then sluice model pull",
+    "run sluice model remove NAME, then sluice model pull NAME",
   ),
   TASK_UNUSABLE: run(engineUnavailable, "the model does not suit the task", "read the message"),
   MODEL_FORMAT_DIFFERS: run(

@@ -69,7 +69,7 @@ const elsewhere: Record<string, string> = {
   "run sluice model pull NAME": "test/integration/models.test.ts fetches models",
   "run sluice model pull …": "likewise",
   "run sluice model remove …, then sluice model pull …": "likewise",
-  "run sluice model verify, then sluice model pull": "likewise",
+  "run sluice model remove NAME, then sluice model pull NAME": "likewise",
   "run sluice engine add NAME": "test/integration/engine-packages.test.ts adds one",
   "run sluice engine add …": "likewise",
   "sluice engine add … adds it now": "likewise",

@@ -10,6 +10,7 @@ import {
   networkReason,
   type RemoteRequest,
   type RemoteResponse,
+  readBody,
   requestRemoteFile,
 } from "../../foundation/remote-file.ts";
 import { ifThere } from "../../foundation/system-errors.ts";
@@ -202,24 +203,27 @@ async function pour(
   task: FetchTask,
   totalBytes: number | undefined,
 ): Promise<string | undefined> {
-  const chunks = answer.body[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   task.onProgress(part.bytes, totalBytes);
-  for (;;) {
-    let step: IteratorResult<Buffer>;
-    try {
-      step = await chunks.next();
-    } catch (error) {
+  let ended: { by: unknown } | undefined;
+  try {
+    await readBody(answer, (chunk) => {
+      try {
+        part.append(chunk);
+        if (totalBytes !== undefined && part.bytes > totalBytes) throw undefined;
+      } catch (error) {
+        ended = { by: error };
+        throw error;
+      }
+      task.onProgress(part.bytes, totalBytes);
+    });
+  } catch (error) {
+    if (ended === undefined) {
       task.context.signal?.throwIfAborted();
       return networkReason(error);
     }
-    if (step.done) return undefined;
-    await part.append(step.value);
-    task.onProgress(part.bytes, totalBytes);
-    if (totalBytes !== undefined && part.bytes > totalBytes) {
-      answer.body.destroy();
-      return undefined;
-    }
+    if (ended.by !== undefined) throw ended.by;
   }
+  return undefined;
 }
 
 function strongTag(answer: RemoteResponse): string | undefined {

@@ -1,4 +1,15 @@
-import { link, mkdir, open, readFile, readlink, rename, rm, stat, utimes } from "node:fs/promises";
+import {
+  type FileHandle,
+  link,
+  mkdir,
+  open,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  stat,
+  utimes,
+} from "node:fs/promises";
 import { dirname } from "node:path";
 import { type Clock, sleep } from "../../foundation/clock.ts";
 import { sortableId } from "../../foundation/ids.ts";
@@ -76,14 +87,22 @@ async function acquire(path: string, content: string, context: FileLockContext):
 }
 
 async function create(path: string, content: string): Promise<boolean> {
+  let file: FileHandle;
   try {
-    const file = await open(path, "wx");
-    await file.writeFile(content);
-    await file.close();
-    return true;
+    file = await open(path, "wx");
   } catch (error) {
     if (systemCode(error) === "EEXIST") return false;
     throw error;
+  }
+  try {
+    await file.writeFile(content);
+    return true;
+  } catch (error) {
+    // Without its content, others would wait for it.
+    await rm(path, { force: true });
+    throw error;
+  } finally {
+    await file.close();
   }
 }
 

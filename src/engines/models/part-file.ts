@@ -1,5 +1,5 @@
 import type { Hash } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { createReadStream, writeSync } from "node:fs";
 import { type FileHandle, open, rm, stat } from "node:fs/promises";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import { ifThere } from "../../foundation/system-errors.ts";
@@ -36,8 +36,11 @@ export class PartFile {
     return this.#hash.copy().digest("hex");
   }
 
-  async append(chunk: Uint8Array): Promise<void> {
-    await this.#handle.writeFile(chunk);
+  /** At once: whoever receives the bytes must not make a connection wait. */
+  append(chunk: Uint8Array): void {
+    for (let written = 0; written < chunk.length; ) {
+      written += writeSync(this.#handle.fd, chunk, written);
+    }
     this.#hash.update(chunk);
     this.#bytes += chunk.length;
   }

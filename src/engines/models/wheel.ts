@@ -110,7 +110,7 @@ async function pourInto(stream: Readable, task: FetchTask): Promise<FetchOutcome
   try {
     await part.restart();
     for await (const chunk of stream) {
-      await part.append(chunk as Buffer);
+      part.append(chunk as Buffer);
       task.onProgress(part.bytes, task.expected.bytes);
     }
     return checkFetched(task.expected, { sha256: part.sha256, bytes: part.bytes });

@@ -33,7 +33,9 @@ export async function imageAddress(file: string): Promise<string> {
 async function bytesOf(file: string): Promise<Buffer> {
   const unreadable = (detail: string) => new SluiceError("FILE_UNREADABLE", `${file}: ${detail}`);
   try {
-    const { size } = await stat(file);
+    const found = await stat(file);
+    if (!found.isFile()) throw unreadable("it is not a file");
+    const { size } = found;
     if (size <= limits.maxImageBytes) return await readFile(file);
     throw unreadable(`${size} bytes, the most is ${limits.maxImageBytes}`);
   } catch (error) {

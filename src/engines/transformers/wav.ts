@@ -48,6 +48,9 @@ function textAt(view: DataView, at: number): string {
   return String.fromCharCode(...[0, 1, 2, 3].map((place) => view.getUint8(at + place)));
 }
 
+/** Sound has rates between these; a few bytes at a lower one would become gigabytes at another. */
+const [leastSampleRate, mostSampleRate] = [1000, 1_000_000];
+
 function formatAt(view: DataView, at: number): Format {
   if (at + 16 > view.byteLength) throw new SluiceError("AUDIO_INVALID", "the WAV file is cut off");
   const given = view.getUint16(at, true);
@@ -60,8 +63,9 @@ function formatAt(view: DataView, at: number): Format {
   };
   const { code, channels, sampleRate, bits } = format;
   const isKnown = (code === 1 && [8, 16, 24, 32].includes(bits)) || (code === 3 && bits === 32);
-  if (isKnown && channels > 0 && sampleRate > 0) return format;
-  const detail = `WAV of format ${code} with ${bits} bits and ${channels} channels`;
+  const isRate = sampleRate >= leastSampleRate && sampleRate <= mostSampleRate;
+  if (isKnown && channels > 0 && isRate) return format;
+  const detail = `WAV of format ${code} with ${bits} bits, ${channels} channels, ${sampleRate} Hz`;
   throw new SluiceError("AUDIO_INVALID", detail, { hint: "convert it to 16-bit PCM" });
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -32,8 +32,10 @@ describe("imageAddress", () => {
   it("refuses what is not there, no image, or too large", async () => {
     const large = fileNamed("large.png");
     truncateSync(large, limits.maxImageBytes + 1);
+    mkdirSync(join(folder, "folder.png"));
     for (const [file, why] of Object.entries({
       [join(folder, "none.png")]: "ENOENT",
+      [join(folder, "folder.png")]: "it is not a file",
       [fileNamed("a.txt")]: "images end in .png",
       [large]: `${limits.maxImageBytes + 1} bytes`,
     })) {

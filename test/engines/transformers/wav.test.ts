@@ -54,6 +54,7 @@ describe("readWav", () => {
     ["compressed sound", wavBytes([[0]], 8000, { code: 85, bits: 16 }), /format 85/],
     ["floats of 64 bits", wavBytes([[]], 8000, { code: 3, bits: 64 }), /format 3 with 64 bits/],
     ["floats of 16 bits", wavBytes([[]], 8000, { code: 3, bits: 16 }), /format 3 with 16/],
+    ["a rate of no sound", wavBytes([[0]], 1, { code: 1, bits: 16 }), /1 channels, 1 Hz/],
     ["no sound", wavBytes([[0]], 8000, { code: 1, bits: 16 }).subarray(0, 36), /holds no sound/],
   ])("refuses %s by name", (_, bytes, message) => {
     expect(() => readWav(bytes)).toThrow(message);
