@@ -73,8 +73,9 @@ describe("jobs as strangers write them", () => {
     console.log(`peak memory ${peakMegabytes} MB`, Object.fromEntries(ends));
     expect(faults).toEqual([]);
     expect(peakMegabytes).toBeLessThan(maxPeakMegabytes);
-    // Most are refused, and some are fine: a test of nothing but refusals would test little.
+    // Most are refused, and some are fine: a test of nothing but refusals would test little. Of a
+    // few jobs, chance may leave none.
     const shown = JSON.stringify(Object.fromEntries(ends));
-    expect(ends.get("planned") ?? 0, shown).toBeGreaterThan(jobs / 20);
+    if (jobs >= 300) expect(ends.get("planned") ?? 0, shown).toBeGreaterThan(jobs / 20);
   }, 10_000_000);
 });
