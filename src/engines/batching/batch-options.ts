@@ -50,7 +50,7 @@ export const replicaShape = {
   ),
   timeoutMs: setting(
     "operation",
-    "Longest time of a batch; then its process is ended, and its rows are sent again in smaller groups",
+    "Longest time of a batch; then its process, if it has one, is ended, and its rows are sent again in smaller groups",
     atLeastOne.default(limits.requestTimeoutMs),
   ),
 };

@@ -204,26 +204,27 @@ async function pour(
   totalBytes: number | undefined,
 ): Promise<string | undefined> {
   task.onProgress(part.bytes, totalBytes);
-  let ended: { by: unknown } | undefined;
+  const isTooLong = () => totalBytes !== undefined && part.bytes > totalBytes;
+  let diskFault: unknown;
   try {
     await readBody(answer, (chunk) => {
       try {
         part.append(chunk);
-        if (totalBytes !== undefined && part.bytes > totalBytes) throw undefined;
       } catch (error) {
-        ended = { by: error };
+        diskFault = error;
         throw error;
       }
       task.onProgress(part.bytes, totalBytes);
+      if (isTooLong()) throw new Error("it has more bytes than were promised");
     });
+    return undefined;
   } catch (error) {
-    if (ended === undefined) {
-      task.context.signal?.throwIfAborted();
-      return networkReason(error);
-    }
-    if (ended.by !== undefined) throw ended.by;
+    if (diskFault !== undefined) throw diskFault;
+    // Its checksum will not be the right one.
+    if (isTooLong()) return undefined;
+    task.context.signal?.throwIfAborted();
+    return networkReason(error);
   }
-  return undefined;
 }
 
 function strongTag(answer: RemoteResponse): string | undefined {

@@ -248,8 +248,8 @@ export interface JobModelCommand {
    */
   loadTimeoutMs?: number | undefined;
   /**
-   * Longest time of a batch; then its process is ended, and its rows are sent again in smaller
-   * groups. Default: `600000`.
+   * Longest time of a batch; then its process, if it has one, is ended, and its rows are sent again
+   * in smaller groups. Default: `600000`.
    */
   timeoutMs?: number | undefined;
 }
@@ -287,8 +287,8 @@ export interface JobModelPredictor {
    */
   loadTimeoutMs?: number | undefined;
   /**
-   * Longest time of a batch; then its process is ended, and its rows are sent again in smaller
-   * groups. Default: `600000`.
+   * Longest time of a batch; then its process, if it has one, is ended, and its rows are sent again
+   * in smaller groups. Default: `600000`.
    */
   timeoutMs?: number | undefined;
 }
@@ -525,8 +525,8 @@ export interface JobModelPipelineStages {
    */
   loadTimeoutMs?: number | undefined;
   /**
-   * Longest time of a batch; then its process is ended, and its rows are sent again in smaller
-   * groups. Default: `600000`.
+   * Longest time of a batch; then its process, if it has one, is ended, and its rows are sent again
+   * in smaller groups. Default: `600000`.
    */
   timeoutMs?: number | undefined;
   /** generate: the model, as in any job. */
