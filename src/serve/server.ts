@@ -6,6 +6,7 @@ import type { OpenStorage } from "../data/storage/open.ts";
 import type { EngineContext } from "../engines/engine.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { randomUuid } from "../foundation/ids.ts";
+import type { Logger } from "../foundation/logger.ts";
 import { type LeaderRecord, Leadership } from "../run/coordinate/leadership.ts";
 import type { Processes } from "../run/coordinate/processes.ts";
 import { rowTimeoutMs } from "./batches/batch-run.ts";
@@ -87,7 +88,7 @@ export async function startServer(
   context: ServerContext,
   signal?: AbortSignal,
 ): Promise<Server> {
-  assertSafe(options);
+  assertSafe(options, context.logger);
   assertJoins(options, context);
   const tls = options.tls && (await readTls(options.tls));
   const server = new RunningServer(options, tls, context);
@@ -100,15 +101,19 @@ export async function startServer(
   }
 }
 
-function assertSafe({ listen: addresses, tokens, insecure }: ServeOptions): void {
-  if (tokens.length > 0 || insecure) return;
-  for (const [name, address] of Object.entries(addresses)) {
-    if (!isPublic(address)) continue;
+function assertSafe({ listen: addresses, tokens, insecure }: ServeOptions, logger: Logger): void {
+  const open = Object.entries(addresses).filter(([, address]) => isPublic(address));
+  const [first] = open;
+  if (first === undefined || tokens.length > 0) return;
+  const [name, address] = first;
+  if (!insecure) {
     throw new SluiceError("SERVER_INVALID", `${address} can be reached from other machines`, {
       field: `listen.${name}`,
       hint: "give tokens, listen on 127.0.0.1, or say --insecure",
     });
   }
+  const all = [...new Set(open.map(([, each]) => each))].join(", ");
+  logger.log("warn", `there are no tokens: everybody who reaches ${all} may use this server`);
 }
 
 /** A server that dies must take its coordinators along: they are not sent to a cluster. */

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import OpenAI from "openai";
+import OpenAI, { toFile } from "openai";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { sha256Hex } from "../../src/foundation/hashing.ts";
 import type { ServeInput } from "../../src/serve/options.ts";
@@ -99,12 +99,16 @@ describe("sluice serve, with OpenAI's client", () => {
     const client = clientOf(server);
     const chats = client.chat.completions;
     const strange = { ...say("x"), temperatur: 1 };
-    const [unknown, parameter, range, vectors] = await Promise.all([
+    const [unknown, parameter, range, vectors, ...absent] = await Promise.all([
       failureOf(chats.create({ ...say("x"), model: "n" })),
       failureOf(chats.create(strange)),
       failureOf(chats.create({ ...say("x"), temperature: 11 })),
       failureOf(client.embeddings.create({ model: "m", input: "x" })),
+      failureOf(client.images.generate({ model: "m", prompt: "x" })),
+      failureOf(client.moderations.create({ model: "m", input: "x" })),
+      failureOf(client.responses.create({ model: "m", input: "x" })),
     ]);
+    for (const each of absent) expect(each).toMatchObject({ status: 404, code: "unknown_url" });
     expect(unknown).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
     expect(unknown.message).toContain("did you mean m?");
     expect(parameter).toMatchObject({ status: 400, param: "temperatur" });
@@ -204,8 +208,10 @@ describe("sluice serve, where a request ends its model", () => {
         const reply = await fetch(address, {
           ...{ method: "POST", headers: { "content-type": "application/json" }, body },
         });
+        const { status } = reply;
+        const said = await reply.text();
         // As clients do: a server that says 503 or 500 is asked again.
-        if (reply.status < 500 || tries === 8) return { status: reply.status, tries };
+        if (status < 500 || tries === 8) return { status, tries, said };
         await pause(50);
       }
     };
@@ -213,11 +219,10 @@ describe("sluice serve, where a request ends its model", () => {
     const killer = send("kill");
     const statuses = (await Promise.all(others)).map(({ status }) => status);
     expect(new Set(statuses)).toEqual(new Set([200]));
-    const { status } = await killer;
-    expect(status).toBeLessThan(500);
-    expect(status).toBeGreaterThanOrEqual(400);
-    expect(await send("kill")).toMatchObject({ status, tries: 1 });
-    expect(await send("row")).toEqual({ status: 200, tries: 1 });
+    const said = expect.stringContaining("this row ended its engine each time it was processed");
+    expect(await killer).toMatchObject({ status: 400, said });
+    expect(await send("kill")).toMatchObject({ status: 400, tries: 1, said });
+    expect(await send("row")).toMatchObject({ status: 200, tries: 1 });
   });
 });
 
@@ -228,8 +233,17 @@ describe("sluice serve, who may ask", () => {
     { name: "watcher", sha256: sha256Hex("watcher-token"), scopes: ["metrics" as const] },
   ];
 
+  const module = `
+    export async function predict([row]) {
+      if (JSON.stringify(row).includes("deadly")) process.exit(3);
+      if (JSON.stringify(row).includes("failing")) throw new Error("not acceptable");
+      return ["fine"];
+    }`;
+  const p = { engine: "predictor", module: "./predict.mjs", maxBatchRows: 1 };
+  const guarded = servedOnce({ models: { ...fake(), p }, tokens }, {}, { "predict.mjs": module });
+
   it("takes only its tokens, each for its scopes, and logs neither them nor prompts", async () => {
-    const server = await startServe(serveFolder(), { models: fake(), tokens });
+    const server = await guarded();
     const statusOf = async (key: string) =>
       (await failureOf(clientOf(server, key).chat.completions.create(say("x")))).status;
     expect([await statusOf("wrong"), await statusOf("watcher-token")]).toEqual([401, 403]);
@@ -241,6 +255,55 @@ describe("sluice serve, who may ask", () => {
     for (const secret of [token, "watcher-token", "very secret words"]) {
       expect(log).not.toContain(secret);
     }
+  });
+
+  it("logs no text of a caller, whatever happens to it", async () => {
+    const server = await guarded();
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+    const { inference } = server.addresses;
+    const statusOf = async (path: string, body: object) => {
+      const asked = { method: "POST", headers, body: JSON.stringify(body) };
+      return (await fetch(inference + path, asked)).status;
+    };
+    const told = (text: string) => [{ role: "user", content: `quiet words ${text}` }];
+    const client = clientOf(server, token);
+    const line = (custom_id: string, text: string, more = {}) =>
+      JSON.stringify({
+        ...{ custom_id, method: "POST", url: "/v1/chat/completions" },
+        body: { model: "p", messages: told(text), ...more },
+      });
+    const batchOf = async (...lines: string[]) => {
+      const file = await toFile(Buffer.from(lines.join("\n")), "quiet file.jsonl");
+      const { id: input_file_id } = await client.files.create({ file, purpose: "batch" });
+      const endpoint = "/v1/chat/completions";
+      return client.batches.create({ input_file_id, endpoint, completion_window: "24h" });
+    };
+    const fine = line("quiet id", "fine");
+    const [failing, refused] = await Promise.all([
+      batchOf(fine, line("other quiet id", "failing")),
+      batchOf(fine, fine, line("b", "fine", { model: "quiet model" }), '{"quiet": line'),
+    ]);
+    const chat = "/v1/chat/completions";
+    const statuses = await Promise.all([
+      statusOf(chat, { model: "m", messages: told("1"), quiet: "quiet value" }),
+      statusOf(chat, { model: "m", messages: told("2"), temperature: "quiet value" }),
+      statusOf(chat, { model: "quiet model", messages: told("3") }),
+      statusOf(chat, { model: "p", messages: told("failing") }),
+      statusOf("/predictions/p", { text: "quiet words, failing" }),
+      statusOf("/v1/audio/transcriptions", { file: "quiet file" }),
+      statusOf("/predictions/p?quiet=query", { text: "fine" }),
+    ]);
+    expect(statuses).toEqual([400, 400, 404, 500, 503, 400, 200]);
+    expect(await statusOf("/predictions/p", { text: "quiet words, deadly" })).toBe(500);
+    const state = async ({ id }: { id: string }) => (await client.batches.retrieve(id)).status;
+    await expect.poll(() => state(refused)).toBe("failed");
+    await expect.poll(() => state(failing)).toBe("completed");
+    await expect.poll(server.log).toContain(`${failing.id} is completed (answered 1, failed 1)`);
+    expect(server.log()).toContain(`${refused.id} has failed (code duplicate_custom_id, line 2)`);
+    // A text of the predictor's own.
+    expect(server.log()).toContain("p: the predictor failed with this row: not acceptable");
+    // The token, too.
+    expect(server.log()).not.toContain("quiet");
   });
 
   it("listens where others reach it only with tokens, or where it is told to", () => {
@@ -275,7 +338,7 @@ describe("sluice serve, who may ask", () => {
       join(folder, "echo.mjs"),
       "export const predict = (batch) => batch.map(() => 1);",
     );
-    const flags = ["--model", "flagged=fake", "--model", "predictor:./echo.mjs"];
+    const flags = ["--model", "flagged=fake", "--model", "predictor:./echo.mjs", "--no-access-log"];
     const server = await startServe(folder, { models: fake() }, {}, { flags });
     const { data } = await clientOf(server).models.list();
     expect(data.map(({ id }) => id)).toEqual(["m", "flagged", "echo"]);
@@ -286,6 +349,7 @@ describe("sluice serve, who may ask", () => {
     expect(answer.model).toBe("flagged");
     const address = server.baseUrl.replace("/v1", "/predictions/echo");
     expect(await (await fetch(address, { method: "POST", body: "{}" })).json()).toBe(1);
+    expect(server.log()).not.toContain("/predictions/echo");
   });
 
   it("starts neither without a model nor with two of one name", () => {

@@ -39,10 +39,15 @@ export function serveFolder(atEnd: AtEnd = onTestFinished): string {
   return folder;
 }
 
-/** One server for all tests that leave it as it was; the first of them starts it. */
+/**
+ * One server for all tests that leave it as it was; the first of them starts it.
+ *
+ * @param files of its folder, by name.
+ */
 export function servedOnce(
   options: ServeInput,
   environment: Readonly<Record<string, string>> = {},
+  files: Readonly<Record<string, string>> = {},
 ): () => Promise<Served> {
   const ends: (() => void)[] = [];
   const atEnd = (end: () => void) => void ends.unshift(end);
@@ -51,7 +56,10 @@ export function servedOnce(
   });
   let served: Promise<Served> | undefined;
   return () => {
-    served ??= startServe(serveFolder(atEnd), options, environment, { atEnd });
+    if (served !== undefined) return served;
+    const folder = serveFolder(atEnd);
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+    served = startServe(folder, options, environment, { atEnd });
     return served;
   };
 }

@@ -2,9 +2,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { describeEngine } from "../../src/engines/registry.ts";
+import { sha256Hex } from "../../src/foundation/hashing.ts";
+import type { Logger } from "../../src/foundation/logger.ts";
+import { isPublic } from "../../src/serve/listener.ts";
 import { serveSchema } from "../../src/serve/options.ts";
 import { startServer } from "../../src/serve/server.ts";
 import { root } from "../meta/source-tree.ts";
+import { serverContext, serverHere } from "./server-here.ts";
 
 describe("limits of a server", () => {
   it("are all in docs/serve.md, with their defaults", () => {
@@ -15,6 +19,46 @@ describe("limits of a server", () => {
       return [key, Number(number!.replaceAll(",", "")) * (units[unit] ?? 1)];
     });
     expect(Object.fromEntries(documented)).toEqual(serveSchema.parse({ models: {} }).limits);
+  });
+});
+
+describe("an address that others can reach", () => {
+  it.each([
+    ...["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.com:1", "localhost.example.com:1"],
+    "127.0.0.1.example.com:1",
+  ])("is %s, which is refused without tokens at each of its places", async (address) => {
+    expect(isPublic(address)).toBe(true);
+    for (const kind of ["inference", "management", "metrics"]) {
+      const options = serveSchema.parse({ models: {}, listen: { [kind]: address } });
+      await expect(startServer(options, serverContext())).rejects.toMatchObject({
+        ...{ code: "SERVER_INVALID", place: { field: `listen.${kind}` } },
+        hint: expect.stringContaining("give tokens"),
+      });
+    }
+  });
+
+  it.each(["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1", "LOCALHOST:1"])(
+    "is not %s",
+    (address) => expect(isPublic(address)).toBe(false),
+  );
+
+  const tokens = [{ name: "team", sha256: sha256Hex("a token") }];
+  it.each([
+    ["insecure: true, which the log says", { insecure: true }, true, 200],
+    ["tokens", { tokens }, false, 401],
+    ["both", { insecure: true, tokens }, false, 401],
+  ])("is taken with %s", async (_, given, isSaid, status) => {
+    const warnings: string[] = [];
+    const logger: Logger = {
+      log: (level, message) => void (level === "warn" && warnings.push(message)),
+    };
+    const any = "127.0.0.1:0";
+    const listen = { inference: "0.0.0.0:0", management: any, metrics: any };
+    const { addresses } = await serverHere({ models: {}, listen, ...given }, { logger });
+    const says = "there are no tokens: everybody who reaches 0.0.0.0:0 may use this server";
+    expect(warnings).toEqual(isSaid ? [says] : []);
+    const address = addresses.inference.replace("0.0.0.0", "127.0.0.1");
+    expect((await fetch(`${address}/v1/models`)).status).toBe(status);
   });
 });
 

@@ -383,7 +383,9 @@ export class Batches {
   async #fail(batch: Batch, data: BatchProblems): Promise<void> {
     const errors = { object: "list", data } as const;
     await batch.change({ status: "failed", failed_at: this.#now(), errors });
-    this.#context.logger.log("info", `${batch.id} has failed`, { reason: data[0]?.message ?? "" });
+    // The message may quote the line.
+    const { code, line } = data[0] ?? {};
+    this.#context.logger.log("info", `${batch.id} has failed`, { code, ...(line && { line }) });
   }
 
   async #shown(batch: Batch): Promise<BatchObject> {
