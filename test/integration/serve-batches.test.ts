@@ -13,6 +13,7 @@ import OpenAI from "openai";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { installed } from "../../scripts/installing.ts";
 import { findOpenaiPython } from "../../scripts/openai-python.ts";
+import type { Manifest } from "../../src/run/seal/manifest.ts";
 import { runSluice } from "../chaos/sluice-process.ts";
 import { bucket, missingS3Server, S3Server } from "../s3-server.ts";
 import { serveFolder, startServe, untilRequests } from "./served.ts";
@@ -46,6 +47,18 @@ async function deletedOneByOne(client: OpenAI, ids: readonly (string | null | un
   await expect(client.files.retrieve(found[0]!)).rejects.toMatchObject({ status: 404 });
 }
 
+/** Compares the results of a batch with its manifest, by what a client can fetch alone. */
+async function provenByManifest(client: OpenAI, { id, ...batch }: Batch) {
+  const { rows, merged }: Manifest = await client.get(`/batches/${id}/manifest`);
+  const { total, completed: answered, failed } = batch.request_counts!;
+  expect(rows).toMatchObject({ total, answered, failed });
+  const output = Buffer.from(
+    await (await client.files.content(batch.output_file_id!)).arrayBuffer(),
+  );
+  const sha256 = createHash("sha256").update(output).digest("hex");
+  expect(merged).toMatchObject({ sha256, bytes: output.length });
+}
+
 describe("batches by OpenAI's client", () => {
   it("go from upload to results, and every list, download and deletion works", async () => {
     const folder = serveFolder();
@@ -64,6 +77,7 @@ describe("batches by OpenAI's client", () => {
     const made = await client.batches.create({
       ...{ input_file_id: file.id, endpoint: url, completion_window: "24h" },
       metadata: { team: "blue" },
+      output_expires_after: { anchor: "created_at", seconds: 7200 },
     });
     expect(made).toMatchObject({
       object: "batch",
@@ -81,6 +95,10 @@ describe("batches by OpenAI's client", () => {
     expect(batch.usage!.total_tokens).toBeGreaterThan(20);
     for (const at of ["in_progress_at", "finalizing_at", "completed_at"] as const) {
       expect(batch[at]).toBeGreaterThanOrEqual(batch.created_at);
+    }
+    for (const id of [batch.output_file_id!, batch.error_file_id!]) {
+      const { created_at: from, expires_at: to } = await client.files.retrieve(id);
+      expect(to).toBe(from + 7200);
     }
     const answers = await linesOf(client, batch.output_file_id);
     expect(idsOf(answers)).toEqual(idsOf(rows(20)));
@@ -102,8 +120,7 @@ describe("batches by OpenAI's client", () => {
       },
     ]);
     await verified(folder, batch);
-    const manifest = await fetch(`${server.baseUrl}/batches/${batch.id}/manifest`);
-    expect(await manifest.json()).toMatchObject({ rows: { total: 21, failed: 1 } });
+    await provenByManifest(client, batch);
 
     await deletedOneByOne(client, [batch.output_file_id, batch.error_file_id]);
     const listed = [];

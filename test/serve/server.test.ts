@@ -22,6 +22,11 @@ import {
 
 const messages = [{ role: "user", content: "Hi" }];
 const slow = { m: { engine: "fake", latencyMs: 500, capacity: 1 } };
+/** Its waits are short. */
+const hastyClock: Clock = {
+  ...systemClock,
+  schedule: (ms, call) => systemClock.schedule(ms / 50, call),
+};
 const chatOf = (address: string) =>
   sent(`${address}/v1/chat/completions`, { model: "m", messages });
 
@@ -242,6 +247,35 @@ describe("the access log", () => {
     const metrics = await (await fetch(`${addresses.metrics}/metrics`)).text();
     expect(metrics).not.toContain('status="499"');
   });
+
+  it("is empty if the file of the server says so", async () => {
+    const logged: RequestFacts[] = [];
+    const logAccess = (facts: RequestFacts) => void logged.push(facts);
+    const options = { models: { m: { engine: "fake" } }, accessLog: false };
+    const { addresses } = await serverHere(options, { logAccess });
+    expect((await chatOf(addresses.inference)).status).toBe(200);
+    expect(logged).toEqual([]);
+  });
+});
+
+describe("JSON that nests", () => {
+  it.each(["/v1/chat/completions", "/predictions/m"])("512 deep is read at %s", async (path) => {
+    const { addresses } = await serverHere({ models: { m: { engine: "fake" } } });
+    const nested = (depth: number) => {
+      let value: unknown = 1;
+      for (let at = 0; at < depth; at++) value = [value];
+      return value;
+    };
+    // The body itself is a level.
+    const ask = async (depth: number) => {
+      const asked = { model: "m", messages, temperature: nested(depth - 1) };
+      const { status, body } = await sent(addresses.inference + path, asked);
+      return { status, said: JSON.stringify(body) };
+    };
+    const tooDeep = expect.stringContaining("the body nests deeper than 512 levels");
+    expect(await ask(513)).toEqual({ status: 400, said: tooDeep });
+    expect(await ask(512)).toMatchObject({ said: expect.stringContaining("temperature") });
+  });
 });
 
 describe("a file with a long name", () => {
@@ -318,9 +352,7 @@ describe("a batch", () => {
         });
       };
       // Waits between tries grow to a minute.
-      const schedule: Clock["schedule"] = (ms, call) => systemClock.schedule(ms / 50, call);
-      const clock = { ...systemClock, schedule };
-      const { addresses } = await serverHere({ models }, { openStorage, clock });
+      const { addresses } = await serverHere({ models }, { openStorage, clock: hastyClock });
       const { look } = await created(addresses.inference);
       const isFailed = count > 5;
       await expect.poll(look).toMatchObject(isFailed ? { status: "failed" } : completed);
@@ -328,6 +360,28 @@ describe("a batch", () => {
       expect((await chatOf(addresses.inference)).status).toBe(200);
     },
   );
+});
+
+describe("a request that ends its model three times alone", () => {
+  const said = "this row ended its engine each time it was processed alone: 3 times";
+
+  it.each([
+    ["/v1/chat/completions", { messages }, { error: { type: "invalid_request_error" } }],
+    ["/v1/completions", { prompt: "x" }, { error: { type: "invalid_request_error" } }],
+    ["/predictions/m", { text: "x" }, { code: 400, type: "BadRequestException" }],
+  ])("is refused by name at %s", async (path, asked, refusal) => {
+    const failures = [{ rate: 1, kind: "kill-engine" as const }];
+    const model = { engine: "fake", failures };
+    const { addresses } = await serverHere(
+      { models: { m: model }, limits: { maxTries: 3 } },
+      { clock: hastyClock },
+    );
+    const ask = () => sent(addresses.inference + path, { model: "m", ...asked });
+    expect((await ask()).status).toBeGreaterThanOrEqual(500);
+    const { status, body } = await ask();
+    expect([status, body]).toMatchObject([400, refusal]);
+    expect(JSON.stringify(body)).toContain(said);
+  });
 });
 
 describe("the line before a model", () => {

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { PassThrough } from "node:stream";
 import { expect, it } from "vitest";
@@ -49,6 +49,26 @@ it.each([
   const properties = ["model_store=.", "load_models=ko=m-v2.mar", ...addresses, ""];
   writeFileSync(join(folder, "config.properties"), properties.join("\n"));
   expect(await namesServed(folder, ["--ts-config", "config.properties", ...flags])).toEqual(names);
+});
+
+it("replaces an archive that is there only where it is told to", async () => {
+  const folder = serverFolder();
+  const handler = join(folder, "handler.mjs");
+  const archive = async (code: string, ...flags: string[]) => {
+    writeFileSync(handler, code);
+    const words = ["--model-name", "m", "--handler", "handler.mjs", ...flags];
+    const { code: exitCode, stderr } = await callHere(["archive", ...words], folder);
+    return { exitCode, stderr, bytes: readFileSync(join(folder, "m.mar")).toString("latin1") };
+  };
+  const first = await archive("export const handle = () => [1];");
+  const refused = await archive("export const handle = () => [2];");
+  expect(refused).toEqual({
+    ...{ exitCode: 64, bytes: first.bytes },
+    stderr: expect.stringMatching(/OUTPUT_OCCUPIED: .*m\.mar[\s\S]*--force replaces it/),
+  });
+  const forced = await archive("export const handle = () => [3];", "--force");
+  expect(forced.exitCode).toBe(0);
+  expect(forced.bytes).not.toBe(first.bytes);
 });
 
 it("takes a relative --data from the folder of the call, also beside a server's file", async () => {

@@ -133,6 +133,32 @@ describe("Scheduler", () => {
     expect((await other).answer.text).toBe("GHIJK");
   });
 
+  it.each([1, 60])(
+    "frees a sequence within one step, in a prompt of %d or after",
+    async (length) => {
+      const { ask, model } = setUp({ sequences: 1, batchTokens: 8 });
+      const leaving = new AbortController();
+      const prompt = Array.from({ length }, (_, at) => byteOf(at));
+      const left = expect(ask(prompt, leaving.signal)).rejects.toThrow("gone");
+      const next = ask([byteOf(70)]);
+      const decode = model.decode.bind(model);
+      let passesBefore = 0;
+      model.decode = async (items) => {
+        const outputs = await decode(items);
+        if (model.passes.length === 4) {
+          leaving.abort(new Error("gone"));
+          passesBefore = model.passes.length;
+        }
+        return outputs;
+      };
+      await left;
+      expect((await next).answer.text).toBe("GHIJK");
+      const after = model.passes.slice(passesBefore).flat();
+      // The other prompt begins at 0.
+      expect(after.findIndex(({ start }) => start === 0)).toBeLessThanOrEqual(1);
+    },
+  );
+
   it("ends the request alone whose next token cannot be chosen", async () => {
     const { scheduler, ask } = setUp();
     const decoding = new Decoding({ prompt: [byteOf(65)], parameters, vocabulary });
