@@ -230,7 +230,7 @@ describe("archives and models", () => {
   it("give a handler its context and the archive's YAML", async () => {
     const seen = JSON.parse(bodyOf(await send("/predictions/seen", { context: 1 })));
     const yaml = { minWorkers: 2, batchSize: 8, own: { key: [1.5] } };
-    expect(seen).toEqual(["seen", null, 8, yaml, true, 36]);
+    expect(seen).toEqual(["seen", null, 8, yaml, true, 36, "Sluice"]);
     const [described] = JSON.parse(bodyOf(await manage("GET /models/seen")));
     expect(described).toMatchObject({ minWorkers: 2, batchSize: 8, loadedAtStartup: true });
     expect(described.workers).toHaveLength(2);

@@ -39,6 +39,9 @@ type Line = [request: string, expected: string, body?: string, ...headers: strin
 const inference: Line[] = [
   ["GET /ping", done("Healthy")],
   ["HEAD /ping", done("Healthy").split("{")[0]!],
+  // The id of a client is ignored: the reply has a new one.
+  ["GET /ping", done("Healthy"), "", "x-request-id: mine"],
+  ["GET /token?type=inference", unknownResource],
   ["POST /predictions/nope", unknownModel],
   ["POST /predictions/noop/9.0", unknownVersion],
   ["POST /predictions", unknownResource],
@@ -158,6 +161,26 @@ const worker = {
 
 const noopBody = described("noop", { batchSize: 16, maxBatchDelay: 10, workers: [worker] });
 
+/** Registers a model without workers, looks at what it says of one setting, and removes it. */
+const shortLived = (name: string, query: string, setting: object): Line[] => [
+  [
+    `POST /models?url=probe.mar&model_name=${encodeURIComponent(name)}&initial_workers=0${query}`,
+    done(
+      `Model "${name}" Version: 1.0 registered with 0 initial workers. Use scale workers API to ` +
+        "add workers for the model.",
+    ),
+  ],
+  [
+    `GET /models/${encodeURIComponent(name)}`,
+    reply(
+      "200 OK",
+      json([described(name, { modelUrl: "probe.mar", minWorkers: 0, maxWorkers: 0, ...setting })]),
+      "application/json",
+    ),
+  ],
+  [`DELETE /models/${encodeURIComponent(name)}`, done(`Model "${name}" unregistered`)],
+];
+
 /** On the management address, in this order, from an empty one. */
 const management: Line[] = [
   ["GET /models", reply("200 OK", json({ models: [] }), "application/json")],
@@ -219,6 +242,19 @@ const management: Line[] = [
     "GET /models?limit=0",
     reply("200 OK", json({ nextPageToken: "0", models: [] }), "application/json"),
   ],
+  [
+    "GET /models?limit=1&next_page_token=zzz",
+    reply(
+      "200 OK",
+      json({ nextPageToken: "1", models: [{ modelName: "noop", modelUrl: "noop.mar" }] }),
+      "application/json",
+    ),
+  ],
+  ...shortLived("none", "&batch_size=0", { batchSize: 0 }),
+  ...shortLived("minus", "&batch_size=-1", { batchSize: 1 }),
+  ...shortLived("letters", "&batch_size=abc", { batchSize: 1 }),
+  ...shortLived("1bad name", "", {}),
+  ["GET /token?type=inference", unknownResource],
   ["GET /v1/models/noop", reply("200 OK", json({ name: "noop", ready: true }), "application/json")],
   ["GET /models/nope", unknownModel],
   ["PUT /models/nope", unknownModel],

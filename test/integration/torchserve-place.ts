@@ -24,8 +24,6 @@ def handle(data, context):
             raise ValueError(told["raise"])
         if "refuse" in told:
             raise PredictionException("row is not acceptable", 422)
-        if "sleep" in told:
-            time.sleep(told["sleep"])
         if "until" in told:
             open(told["until"] + "-begun", "w").close()
             while not os.path.exists(told["until"]):
@@ -47,7 +45,7 @@ def handle(data, context):
             body = [context.manifest["model"]["modelName"], properties["gpu_id"],
                     properties["batch_size"], context.model_yaml_config,
                     os.path.basename(os.getcwd()) == os.path.basename(properties["model_dir"]),
-                    len(context.get_request_id(at))]
+                    len(context.get_request_id(at)), properties["server_name"]]
         replies.append(body)
     return replies
 `;

@@ -11,6 +11,7 @@ export interface PredictionLabels {
 
 const ofModel = ["model_name", "model_version", "hostname"];
 const ofHost = ["Level", "Hostname"];
+const ofPrediction = ["ModelName", ...ofHost];
 
 /** The figures that dashboards of TorchServe read, under their names. */
 export class TorchServeMetrics {
@@ -29,6 +30,7 @@ export class TorchServeMetrics {
     ofModel,
   );
   readonly #queueTime: Gauge;
+  readonly #predictionTime: Gauge;
 
   constructor() {
     for (const first of [2, 4, 5]) {
@@ -38,6 +40,13 @@ export class TorchServeMetrics {
     this.#queueTime = new Gauge({
       ...{ name: "QueueTime", help: "Milliseconds of the last request before its turn" },
       ...{ labelNames: ofHost, registers: [this.#registry] },
+    });
+    this.#predictionTime = new Gauge({
+      ...{
+        name: "PredictionTime",
+        help: "Milliseconds of the last answered request from its turn",
+      },
+      ...{ labelNames: ofPrediction, registers: [this.#registry] },
     });
   }
 
@@ -66,9 +75,14 @@ export class TorchServeMetrics {
     this.#queueTime.set({ Level: "Host", Hostname: this.#host }, Math.round(waitMs));
   }
 
-  /** @param durationMs from the request to its answer. */
-  answered(prediction: PredictionLabels, durationMs: number): void {
+  /**
+   * @param durationMs from the request to its answer.
+   * @param modelMs from its turn on.
+   */
+  answered(prediction: PredictionLabels, durationMs: number, modelMs: number): void {
     this.#latency.add(this.#labels(prediction), durationMs * 1000);
+    const labels = { ModelName: prediction.model, Level: "Model", Hostname: this.#host };
+    this.#predictionTime.set(labels, modelMs);
   }
 
   #labels({ model, version = "default" }: PredictionLabels): string[] {

@@ -74,9 +74,14 @@ export function predictionRoutes(
     const labels = { model: registration.name, version };
     metrics.asked(labels);
     const begunMs = clock.monotonic();
-    const onTurn = (waitMs: number) => metrics.admitted(labels, waitMs);
+    let turnMs = begunMs;
+    const onTurn = (waitMs: number) => {
+      turnMs = clock.monotonic();
+      metrics.admitted(labels, waitMs);
+    };
     const answer = await predicted(registration, request, { ...asking, onTurn, logger });
-    metrics.answered(labels, clock.monotonic() - begunMs);
+    const endMs = clock.monotonic();
+    metrics.answered(labels, endMs - begunMs, endMs - turnMs);
     return answer;
   };
   // Of every type, and also without one.

@@ -11,7 +11,7 @@ import { writeArchive } from "../../../src/serve/torchserve/archive.ts";
 import { manifestSchema } from "../../../src/serve/torchserve/archive-options.ts";
 import { readConfigProperties } from "../../../src/serve/torchserve/config-properties.ts";
 import { standInDriver, threeGpus } from "../../engines/stand-in-driver.ts";
-import { serverFolder, serverHere } from "../server-here.ts";
+import { sent, serverFolder, serverHere } from "../server-here.ts";
 
 describe("the management address", () => {
   it("describes as many workers as the server's file names", async () => {
@@ -98,6 +98,125 @@ describe("the management address", () => {
     ]);
     const asked = await fetch(`${addresses.inference}/predictions/n`, { method: "POST" });
     expect(await asked.json()).toEqual({ ok: 1 });
+  });
+
+  const table: [from: string, archive: string, asked: string, described: JsonObject][] = [
+    [
+      "config.properties",
+      "plain.mar",
+      "model_name=a",
+      {
+        ...{ minWorkers: 0, maxWorkers: 0, batchSize: 1, maxBatchDelay: 100 },
+        ...{ responseTimeout: 7, startupTimeout: 8, deviceType: "cpu" },
+        jobQueueStatus: { remainingCapacity: 9, pendingRequests: 0 },
+      },
+    ],
+    [
+      "`models` there",
+      "plain.mar",
+      "model_name=named",
+      {
+        ...{ minWorkers: 1, maxWorkers: 2, batchSize: 3, maxBatchDelay: 4, deviceIds: [7] },
+        ...{ responseTimeout: 5, startupTimeout: 6, deviceType: "gpu" },
+        jobQueueStatus: { remainingCapacity: 10, pendingRequests: 0 },
+      },
+    ],
+    [
+      "model-config.yaml",
+      "yaml.mar",
+      "model_name=b",
+      {
+        ...{ minWorkers: 0, maxWorkers: 12, batchSize: 13, maxBatchDelay: 14, deviceIds: [17, 18] },
+        ...{ responseTimeout: 15, startupTimeout: 16, deviceType: "gpu" },
+        jobQueueStatus: { remainingCapacity: 20, pendingRequests: 0 },
+      },
+    ],
+    [
+      "the registration",
+      "yaml.mar",
+      "model_name=c&initial_workers=0&batch_size=23&max_batch_delay=24&response_timeout=25" +
+        "&startup_timeout=26",
+      {
+        ...{ minWorkers: 0, maxWorkers: 0, batchSize: 23, maxBatchDelay: 24, deviceIds: [17, 18] },
+        ...{ responseTimeout: 25, startupTimeout: 26, deviceType: "gpu" },
+        jobQueueStatus: { remainingCapacity: 20, pendingRequests: 0 },
+      },
+    ],
+    [
+      "model-config.yaml with deviceType",
+      "cpu.mar",
+      "model_name=d",
+      { deviceType: "cpu", responseTimeout: 7 },
+    ],
+  ];
+
+  it("takes settings from the registration, else the archive, else config.properties", async () => {
+    const folder = serverFolder();
+    const handler = { path: join(folder, "handler.mjs"), name: "handler.mjs" };
+    writeFileSync(handler.path, "export const predict = (batch) => batch.map(() => ({ ok: 1 }));");
+    const archive = async (name: string, yaml?: string) => {
+      const about = { modelName: name, handler: handler.name };
+      const configFile = yaml === undefined ? undefined : `${name}.yaml`;
+      if (configFile) writeFileSync(join(folder, configFile), yaml!);
+      const manifest = manifestSchema.parse({ runtime: "node", model: { ...about, configFile } });
+      const config = configFile ? [{ path: join(folder, configFile), name: configFile }] : [];
+      await writeArchive(join(folder, `${name}.mar`), manifest, [handler, ...config]);
+    };
+    await archive("plain");
+    await archive(
+      "yaml",
+      "{ minWorkers: 0, maxWorkers: 12, batchSize: 13, maxBatchDelay: 14, responseTimeout: 15, " +
+        "startupTimeout: 16, deviceIds: [17, 18], jobQueueSize: 20 }",
+    );
+    await archive("cpu", "deviceType: cpu\ndeviceIds: [1]\n");
+    const ofServer = JSON.stringify({
+      ...{ minWorkers: 1, maxWorkers: 2, batchSize: 3, maxBatchDelay: 4, responseTimeout: 5 },
+      ...{ startupTimeout: 6, deviceIds: [7], jobQueueSize: 10 },
+    });
+    const [times, workers] = ["default_response_timeout=7\ndefault_startup_timeout=8", "0"];
+    const { keys } = readConfigProperties(
+      `${times}\ndefault_workers_per_model=${workers}\njob_queue_size=9\nnumber_of_gpu=0\n` +
+        `models={"named": {"1.0": ${ofServer}}, "yaml.mar": {"1.0": ${ofServer}}}\n`,
+      "config.properties",
+    );
+    const archives = { ...(keys.archives as JsonObject), modelStore: folder };
+    const { addresses } = await serverHere(
+      { models: {}, archives, limits: keys.limits as JsonObject },
+      { homeDirectory: folder },
+    );
+    for (const [from, archiveName, asked, described] of table) {
+      const path = `${addresses.management}/models?url=${archiveName}&${asked}`;
+      expect((await fetch(path, { method: "POST" })).status, from).toBe(200);
+      const [, name] = /model_name=(\w+)/.exec(asked)!;
+      const [found] = (await (
+        await fetch(`${addresses.management}/models/${name}`)
+      ).json()) as JsonObject[];
+      expect(found, from).toMatchObject(described);
+    }
+  });
+
+  it("ends a worker that takes longer than response_timeout, and starts the next one", async () => {
+    const folder = serverFolder();
+    const handler = { path: join(folder, "handler.mjs"), name: "handler.mjs" };
+    writeFileSync(
+      handler.path,
+      "export const predict = ([{ row }]) => row.sleeps ? new Promise(() => {}) : [{ ok: 1 }];",
+    );
+    const about = { modelName: "n", handler: handler.name };
+    const manifest = manifestSchema.parse({ runtime: "node", model: about });
+    await writeArchive(join(folder, "n.mar"), manifest, [handler]);
+    const { addresses } = await serverHere(
+      { models: {}, archives: { modelStore: folder }, limits: { maxTries: 1 } },
+      { homeDirectory: folder },
+    );
+    const registered = `${addresses.management}/models?url=n.mar&response_timeout=1`;
+    expect((await fetch(registered, { method: "POST" })).status).toBe(200);
+    const predicted = `${addresses.inference}/predictions/n`;
+    // As recorded.
+    const died = { code: 500, type: "InternalServerException", message: "Worker died." };
+    const slow = await sent(predicted, { sleeps: true });
+    expect([slow.status, slow.body]).toEqual([500, died]);
+    expect((await sent(predicted, {})).body).toEqual({ ok: 1 });
   });
 
   it("takes archives at and below the addresses that are allowed, not beside", async () => {

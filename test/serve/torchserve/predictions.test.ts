@@ -186,6 +186,7 @@ describe("predictions", () => {
       return Number(value);
     };
     const before = await count("default");
+    await post("/predictions/nobody", "{}", json);
     await post("/predictions/rows", "{}", json);
     await post("/predictions/rows/1.0", "{}", json);
     await post("/predictions/rows", '{"boom":1}', json);
@@ -196,7 +197,13 @@ describe("predictions", () => {
     const answered = (name: string) => new RegExp(`^${name}\\{.*version="1.0".*\\} [\\d.]+$`, "m");
     expect(all).toMatch(answered("ts_inference_latency_microseconds"));
     expect(all).toMatch(answered("ts_queue_latency_microseconds"));
-    expect(all).toMatch(/^Requests5XX\{Level="Host",Hostname="[^"]+"\} [1-9]/m);
+    for (const figure of ["Requests2XX", "Requests4XX", "Requests5XX"]) {
+      expect(all).toMatch(new RegExp(`^${figure}\\{Level="Host",Hostname="[^"]+"\\} [1-9]`, "m"));
+    }
+    expect(all).toMatch(/^QueueTime\{Level="Host",Hostname="[^"]+"\} \d+$/m);
+    expect(all).toMatch(
+      /^PredictionTime\{ModelName="rows",Level="Model",Hostname="[^"]+"\} [\d.]+$/m,
+    );
     expect(all).toMatch(/^sluice_http_requests_total/m);
   });
 
