@@ -155,6 +155,26 @@ describe("the file of a server", () => {
     });
   });
 
+  it.each([
+    ["c=command:./answer.py", "c", { engine: "command", command: "./answer.py" }],
+    ["command:./bin/answer.py", "answer.py", { engine: "command" }],
+    ["command:cat", "cat", { engine: "command", command: "cat" }],
+    ["openai:gpt-4o-mini", "gpt-4o-mini", { engine: "openai", name: "gpt-4o-mini" }],
+    ["openai:org/large", "large", { engine: "openai", name: "org/large" }],
+    ["v=vllm:org/large", "v", { engine: "vllm", name: "org/large" }],
+    ["vllm:org/large", "large", { engine: "vllm", name: "org/large" }],
+    ["llama-server:./models/a.gguf", "a", { engine: "llama-server" }],
+    ["smollm2-135m-instruct", "smollm2-135m-instruct", { engine: "llama" }],
+    ["./models/b.Q4_0.gguf", "b.Q4_0", { engine: "llama" }],
+    ["predictor:./deep/echo.mts", "echo", { engine: "predictor" }],
+    ["team/chat=fake", "team/chat", { engine: "fake" }],
+    ["fake", "fake", { engine: "fake" }],
+  ])("takes --model %s under the name %s", async (flag, name, model) => {
+    const { models } = (await read(undefined, [flag])).options;
+    expect(models).toMatchObject({ [name]: { model } });
+    expect(Object.keys(models)).toEqual([name]);
+  });
+
   it("takes the archives of docs/torchserve.md", async () => {
     const page = readFileSync(join(import.meta.dirname, "../../docs/torchserve.md"), "utf8");
     const [, text = ""] = /```yaml\n(models:.*?)```/s.exec(page) ?? [];
