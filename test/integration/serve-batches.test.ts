@@ -423,6 +423,12 @@ it("data may lie in an object store", async (context) => {
   expect(batch.request_counts).toEqual({ total: 201, completed: 200, failed: 1 });
   expect(idsOf(await linesOf(client, batch.output_file_id))).toEqual(idsOf(rows(200)));
   expect(idsOf(await linesOf(client, batch.error_file_id))).toEqual(["hot"]);
+  const content = `${client.baseURL}/files/${batch.output_file_id}/content`;
+  const whole = await (await fetch(content)).text();
+  const part = await fetch(content, { headers: { range: "bytes=7-1006" } });
+  const range = `bytes 7-1006/${whole.length}`;
+  expect([part.status, part.headers.get("content-range")]).toEqual([206, range]);
+  expect(await part.text()).toBe(whole.slice(7, 1007));
   const run = `s3://${bucket}/served/batches/${id}/output.jsonl`;
   const { code, stdout } = await runSluice(["verify", run], folder, s3.environment);
   expect(code, stdout).toBe(0);

@@ -1,24 +1,40 @@
 import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import OpenAI from "openai";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { installed } from "../../scripts/installing.ts";
 import { findOpenaiPython } from "../../scripts/openai-python.ts";
+import { lazily } from "../../src/foundation/lazily.ts";
 import { startFakeServer } from "../../src/testing/fake-server.ts";
-import { serveFolder, startServe } from "./served.ts";
+import { serverFolder, serverHere } from "../serve/server-here.ts";
+import { serveFolder, startServe, untilRequests } from "./served.ts";
 import { begun, isOver, chat as line, until } from "./served-batches.ts";
 
+const ends: (() => void)[] = [];
+const atEnd = (end: () => void) => void ends.unshift(end);
+afterAll(() => {
+  for (const end of ends) end();
+});
+
 /** A server with a model that writes, and one of another server. */
-async function started() {
-  const behind = await startFakeServer({ behave: () => ({ kind: "answer", cachedTokens: 2 }) });
-  onTestFinished(() => behind.close());
-  return await startServe(serveFolder(), {
-    models: {
-      m: { engine: "fake" },
-      v: { engine: "openai", name: "up", baseUrl: behind.baseUrl },
+const started = lazily(async () => {
+  const behind = await startFakeServer({
+    behave({ path, body }) {
+      if (path.includes("/audio/")) return undefined;
+      const call = { name: "river", arguments: '{"of":"Paris"}' };
+      const toolCalls = [{ id: "call_1", type: "function", function: call }];
+      return { kind: "answer", cachedTokens: 2, ...(body.includes('"tools"') && { toolCalls }) };
     },
   });
-}
+  atEnd(() => void behind.close());
+  const models = {
+    m: { engine: "fake" },
+    v: { engine: "openai", name: "up", baseUrl: behind.baseUrl },
+  };
+  return await startServe(serveFolder(atEnd), { models }, {}, { atEnd });
+});
 
 const asked = {
   model: "m",
@@ -30,7 +46,7 @@ const inputs = ["a cat", "income tax"];
 describe("OpenAI's client for JavaScript", () => {
   it("gets as many answers as it asks for, each with its log probabilities", async () => {
     const { baseUrl } = await started();
-    const { chat, completions } = new OpenAI({ baseURL: baseUrl, apiKey: "none", maxRetries: 0 });
+    const { chat, completions } = new OpenAI({ baseURL: baseUrl, apiKey: "none" });
     const many = { ...asked, n: 3, logprobs: true, top_logprobs: 2, max_tokens: 4 };
     const whole = await chat.completions.create(many);
     expect(whole.choices.map(({ index }) => index)).toEqual([0, 1, 2]);
@@ -63,7 +79,7 @@ describe("OpenAI's client for JavaScript", () => {
 
   it("gets the same answer to the same seed, and one that ends before a text", async () => {
     const { baseUrl } = await started();
-    const { chat } = new OpenAI({ baseURL: baseUrl, apiKey: "none", maxRetries: 0 });
+    const { chat } = new OpenAI({ baseURL: baseUrl, apiKey: "none" });
     const say = async (more: object = {}) => {
       const { choices } = await chat.completions.create({ ...asked, ...more });
       return choices[0]!.message.content!;
@@ -78,7 +94,7 @@ describe("OpenAI's client for JavaScript", () => {
 
   it("gets vectors in base64, as it asks for, and in numbers", async () => {
     const { baseUrl } = await started();
-    const { embeddings } = new OpenAI({ baseURL: baseUrl, apiKey: "none", maxRetries: 0 });
+    const { embeddings } = new OpenAI({ baseURL: baseUrl, apiKey: "none" });
     const byDefault = await embeddings.create({ model: "v", input: inputs });
     const inNumbers = await embeddings.create({
       ...{ model: "v", input: inputs, encoding_format: "float" },
@@ -102,13 +118,13 @@ describe("OpenAI's client for JavaScript", () => {
 });
 
 const python = `
-import json, sys
-from openai import APIStatusError, OpenAI
+import asyncio, json, sys
+from openai import APIStatusError, AsyncOpenAI, OpenAI
 from pydantic import BaseModel
 class Place(BaseModel):
     city: str
     river: str
-client = OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
+client = OpenAI(base_url=sys.argv[1], api_key="none")
 asked = json.loads(sys.argv[2])
 inputs = json.loads(sys.argv[3])
 whole = client.chat.completions.create(**asked)
@@ -122,6 +138,18 @@ for chunk in client.chat.completions.create(**asked, **usual):
 many = client.chat.completions.create(**asked, n=2, logprobs=True, top_logprobs=2)
 place = client.chat.completions.parse(**asked, response_format=Place).choices[0].message.parsed
 text = client.completions.create(model="m", prompt="Rivers", n=2)
+written = client.completions.create(model="m", prompt="Rivers", seed=1).choices[0].text
+streamed = client.completions.create(model="m", prompt="Rivers", seed=1, stream=True)
+tool = {"type": "function", "function": {"name": "river", "parameters": {"type": "object"}}}
+called = client.chat.completions.create(**{**asked, "model": "v"}, tools=[tool]).choices[0]
+sound = ("one.wav", b"one sound")
+file = client.files.create(file=("kept.txt", b"kept"), purpose="user_data")
+async def asynchronously():
+    async with AsyncOpenAI(base_url=sys.argv[1], api_key="none") as client:
+        answer = await client.chat.completions.create(**asked)
+        stream = await client.chat.completions.create(**asked, stream=True)
+        pieces = [choice.delta.content or "" async for chunk in stream for choice in chunk.choices]
+        return {"".join(pieces), answer.choices[0].message.content}
 vectors = client.embeddings.create(model="v", input=inputs)
 numbers = client.embeddings.create(model="v", input=inputs, encoding_format="float")
 refused = []
@@ -139,6 +167,12 @@ print(json.dumps({
     "many": [len(choice.logprobs.content[0].top_logprobs) for choice in many.choices],
     "place": sorted(place.model_dump()),
     "texts": len(text.choices),
+    "streamed": "".join(chunk.choices[0].text for chunk in streamed) == written,
+    "called": [called.finish_reason, called.message.tool_calls[0].function.arguments],
+    "heard": client.audio.transcriptions.create(model="v", file=sound).text,
+    "translated": client.audio.translations.create(model="v", file=sound).text,
+    "kept": client.files.retrieve(file.id).filename,
+    "asynchronously": asyncio.run(asynchronously()) == {whole.choices[0].message.content},
     "vectors": max(abs(one - other) for one, other in zip(
         vectors.data[1].embedding, numbers.data[1].embedding)) < 1e-6,
     "refused": refused,
@@ -155,10 +189,72 @@ it("OpenAI's client for Python goes through every call with its defaults", async
   const { stdout } = await promisify(execFile)(found.python, parameters);
   expect(JSON.parse(stdout)).toEqual({
     ...{ models: ["m", "v"], model: "m", same: true, usage: true, end: ["stop", "stop"] },
-    ...{ many: [2, 2], place: ["city", "river"], texts: 2, vectors: true },
+    ...{ many: [2, 2], place: ["city", "river"], texts: 2, vectors: true, streamed: true },
+    ...{ called: ["tool_calls", '{"of":"Paris"}'], kept: "kept.txt", asynchronously: true },
+    ...{ heard: "heard one sound", translated: "heard one sound" },
     refused: [
       ["NotFoundError", 404, "model_not_found", "model"],
       ["BadRequestError", 400, "invalid_value", "temperature"],
     ],
   });
+});
+
+const retrying = `
+import json, sys
+from openai import APIStatusError, OpenAI
+client = OpenAI(base_url=sys.argv[1], api_key="none")
+asked = json.loads(sys.argv[2])
+said = client.chat.completions.create(**{**asked, "model": "gated"}).choices[0].message.content
+try:
+    client.chat.completions.create(**{**asked, "model": "refused"})
+except APIStatusError as error:
+    print(json.dumps([said, error.status_code, error.response.headers["x-should-retry"]]))
+`;
+
+it("the clients try again behind a full queue, and not what is in vain", async () => {
+  const folder = serverFolder();
+  const [module, go] = [join(folder, "gated.mjs"), join(folder, "go")];
+  writeFileSync(
+    module,
+    `import { existsSync } from "node:fs";
+    export async function predict() {
+      while (!existsSync(${JSON.stringify(go)})) await new Promise((go) => setTimeout(go, 20));
+      return ["said"];
+    }`,
+  );
+  const behind = await startFakeServer({
+    behave: ({ path }) => (path.includes("/chat/") ? { kind: "status", status: 401 } : undefined),
+  });
+  onTestFinished(() => behind.close());
+  const statuses: number[] = [];
+  const { addresses } = await serverHere(
+    {
+      models: {
+        gated: { model: { engine: "predictor", module, maxBatchRows: 1 }, maxQueueSize: 1 },
+        refused: { engine: "openai", name: "up", baseUrl: behind.baseUrl },
+      },
+    },
+    { logAccess: ({ status }) => void statuses.push(status) },
+  );
+  const client = new OpenAI({ baseURL: `${addresses.inference}/v1`, apiKey: "none" });
+  const create = (model: string) => client.chat.completions.create({ ...asked, model });
+  const before = [create("gated"), create("gated")];
+  await untilRequests({ addresses }, "gated", { inFlight: 1, waiting: 1 });
+  const found = findOpenaiPython();
+  const parameters = ["-c", retrying, client.baseURL, JSON.stringify(asked)];
+  const other = "missing" in found ? undefined : promisify(execFile)(found.python, parameters);
+  const refusals = (status: number) => statuses.filter((each) => each === status).length;
+  // A client waits for two seconds in all: the one that starts slowly comes first.
+  if (other) await expect.poll(() => refusals(429)).toBeGreaterThan(0);
+  const earlier = refusals(429);
+  const own = create("gated");
+  await expect.poll(() => refusals(429)).toBeGreaterThan(earlier);
+  writeFileSync(go, "");
+  const answers = await Promise.all([...before, own]);
+  expect(answers.map(({ choices }) => choices[0]!.message.content)).toEqual(
+    Array.from({ length: 3 }, () => "said"),
+  );
+  await expect(create("refused")).rejects.toMatchObject({ status: 502 });
+  if (other) expect(JSON.parse((await other).stdout)).toEqual(["said", 502, "false"]);
+  expect(refusals(502)).toBe(other ? 2 : 1);
 });

@@ -1,9 +1,13 @@
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
-import { finished } from "node:stream/promises";
+import { json } from "node:stream/consumers";
+import { finished, pipeline } from "node:stream/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { toFile } from "openai";
 import { describe, expect, it } from "vitest";
-import { serveFolder, startServe } from "./served.ts";
+import { servedOnce, serveFolder, startServe } from "./served.ts";
 import { clientOf, fake, url } from "./served-batches.ts";
 
 describe("files", () => {
@@ -112,15 +116,16 @@ describe("files", () => {
     expect(listed.data.map((each) => each.id)).toEqual([file.id]);
   });
 
+  const plain = servedOnce({ models: fake() });
+
   it("are read whole or in part", async () => {
-    const server = await startServe(serveFolder(), { models: fake() });
-    const client = clientOf(server);
+    const client = clientOf(await plain());
     const text = Array.from({ length: 200_000 }, (_, at) => `${at}\n`).join("");
     const file = await client.files.create({
       ...{ file: await toFile(Buffer.from(text), "../ä b.txt"), purpose: "user_data" },
     });
     expect(file.filename).toBe("ä b.txt");
-    const content = `${server.baseUrl}/files/${file.id}/content`;
+    const content = `${client.baseURL}/files/${file.id}/content`;
     const whole = await fetch(content);
     expect(await whole.text()).toBe(text);
     expect(whole.headers.get("content-type")).toBe("application/octet-stream");
@@ -133,5 +138,38 @@ describe("files", () => {
     expect(await part("bytes=-4")).toEqual([206, `bytes ${all - 4}-${all - 1}/${all}`, "999\n"]);
     expect((await part(`bytes=${all}-`))[0]).toBe(416);
     expect((await part("bytes=5-2"))[0]).toBe(200);
+  });
+
+  it("of any size take little memory", async (context) => {
+    context.skip(process.platform !== "linux", "memory of a process is read from /proc");
+    const server = await plain();
+    const most = () => {
+      const status = readFileSync(`/proc/${server.pid}/status`, "utf8");
+      return 1024 * Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)![1]);
+    };
+    const before = most();
+    const bytes = 200_000_000;
+    const field = (name: string) => `\r\n--b\r\ncontent-disposition: form-data; name="${name}"`;
+    async function* form() {
+      yield `${field("purpose")}\r\n\r\nuser_data${field("file")}; filename="a"\r\n\r\n`;
+      const chunk = Buffer.alloc(100_000, "a");
+      for (let sent = 0; sent < bytes; sent += chunk.length) yield chunk;
+      yield "\r\n--b--\r\n";
+    }
+    const sent = request(`${server.baseUrl}/files`, {
+      ...{ method: "POST", headers: { "content-type": "multipart/form-data; boundary=b" } },
+    });
+    const [[reply]] = await Promise.all([
+      once(sent, "response") as Promise<[IncomingMessage]>,
+      pipeline(form, sent),
+    ]);
+    expect(await json(reply)).toMatchObject({ bytes });
+    const { id } = (await clientOf(server).files.list()).data[0]!;
+    let received = 0;
+    const content = await fetch(`${server.baseUrl}/files/${id}/content`);
+    for await (const chunk of content.body!) received += chunk.length;
+    expect(received).toBe(bytes);
+    expect(most() - before).toBeLessThan(0.7 * bytes);
+    await clientOf(server).files.delete(id);
   });
 });

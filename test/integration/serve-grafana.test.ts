@@ -6,9 +6,29 @@ import { root } from "../meta/source-tree.ts";
 import { type Served, serveFolder, startServe } from "./served.ts";
 import { clientOf } from "./served-batches.ts";
 
+interface Source {
+  type: string;
+  uid: string;
+}
+
 interface Dashboard {
-  panels: { title: string; targets: { expr: string; legendFormat: string }[] }[];
-  templating: { list: { name: string; definition?: string }[] };
+  schemaVersion: number;
+  uid: string;
+  panels: {
+    id: number;
+    title: string;
+    datasource: Source;
+    targets: { refId: string; datasource: Source; expr: string; legendFormat: string }[];
+  }[];
+  templating: {
+    list: {
+      name: string;
+      type: string;
+      query: unknown;
+      definition?: string;
+      datasource?: Source;
+    }[];
+  };
 }
 
 const dashboard: Dashboard = JSON.parse(
@@ -148,5 +168,41 @@ it("the dashboard asks for nothing that it does not define", () => {
         title,
       ).toEqual([]);
     }
+  }
+});
+
+it("the dashboard loads as it is: of the source that is chosen, with ids of its own", () => {
+  const { schemaVersion, uid, panels } = dashboard;
+  // Since 36, a source is an object with type and uid.
+  expect(schemaVersion).toBeGreaterThanOrEqual(36);
+  expect(uid).toMatch(/^[\w-]{1,40}$/);
+  expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+  const [chosen, ...others] = variables;
+  expect(chosen).toMatchObject({ name: "datasource", type: "datasource", query: "prometheus" });
+  const targets = panels.flatMap((panel) => panel.targets);
+  const sources = [...panels, ...targets, ...others].map(({ datasource }) => datasource);
+  for (const source of sources) {
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of Grafana.
+    expect(source).toEqual({ type: "prometheus", uid: "${datasource}" });
+  }
+  for (const { targets: own } of panels) {
+    expect(new Set(own.map(({ refId }) => refId)).size).toBe(own.length);
+  }
+});
+
+it("each rate is of the counters of a range that fits the time between scrapes", () => {
+  const counters = /_(total|bucket|sum|count)$/;
+  for (const expr of exprs) {
+    const all = expr.match(/\b(rate|increase)\(/g) ?? [];
+    const ranged = /\b(?:rate|increase)\((\w+)\{[^{}]*\}\[\$__rate_interval\]\)/g;
+    const names = [...expr.matchAll(ranged)].map(([, name]) => name!);
+    expect(names.length, expr).toBe(all.length);
+    expect(
+      names.filter((name) => !counters.test(name)),
+      expr,
+    ).toEqual([]);
+    // A counter is never shown as it is.
+    const figures = figuresOf(expr).filter(({ name }) => counters.test(name));
+    expect(figures.length, expr).toBe(names.length);
   }
 });
