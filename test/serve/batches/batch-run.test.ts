@@ -3,8 +3,9 @@ import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
 import { localStorage } from "../../../src/data/storage/local.ts";
-import { systemClock } from "../../../src/foundation/clock.ts";
+import { type Clock, systemClock } from "../../../src/foundation/clock.ts";
 import { silentLogger } from "../../../src/foundation/logger.ts";
+import { CancelRequest } from "../../../src/run/coordinate/coordinator.ts";
 import {
   Batch,
   type BatchObject,
@@ -20,10 +21,11 @@ const line = (id: string) => ({
   body: { model: "m", messages: [{ role: "user", content: `Say ${id}` }] },
 });
 
-it("a batch that was stopped before its turn needs no cluster to name its rows", async () => {
+/** A batch on a cluster that is not there. */
+async function clusterBatch(model: string, ids: readonly string[]) {
   const folder = scratchFolder();
   const { models, batches: place } = serveSchema.parse({
-    models: { m: "fake" },
+    models: { m: model },
     batches: { backend: "ray", ray: { address: "127.0.0.1:1" }, workers: { gpu: "a100:8" } },
   });
   const record: BatchRecord = {
@@ -32,15 +34,22 @@ it("a batch that was stopped before its turn needs no cluster to name its rows",
     copied: { model: models.m!.model, place },
   };
   const batch = new Batch(record, localStorage(folder));
-  const { input, output, failed, run } = batchPaths(batch.id);
+  const { input } = batchPaths(batch.id);
   await mkdir(dirname(join(folder, input)), { recursive: true });
-  const lines = ["a", "b", "c"].map((id) => `${JSON.stringify(line(id))}\n`);
+  const lines = ids.map((id) => `${JSON.stringify(line(id))}\n`);
   writeFileSync(join(folder, input), lines.join(""));
-  const summary = await runBatch(batch, {
-    ...{ dataDirectory: folder, baseUrl: "", token: "", slots: 1, place },
-    ...{ environment: {}, clock: systemClock, logger: silentLogger, tracing: undefined },
-    signal: new AbortController().signal,
-  });
+  const run = (signal: AbortSignal, clock: Clock = systemClock) =>
+    runBatch(batch, {
+      ...{ dataDirectory: folder, baseUrl: "", token: "", slots: 1, place },
+      ...{ environment: {}, clock, logger: silentLogger, tracing: undefined, signal },
+    });
+  return { folder, batch, run };
+}
+
+it("a batch that was stopped before its turn needs no cluster to name its rows", async () => {
+  const { folder, batch, run: runToEnd } = await clusterBatch("fake", ["a", "b", "c"]);
+  const { output, failed, run } = batchPaths(batch.id);
+  const summary = await runToEnd(new AbortController().signal);
   expect(summary).toMatchObject({ sealed: true, rows: { total: 3, answered: 0, failed: 3 } });
   expect(readFileSync(join(folder, output), "utf8")).toBe("");
   const errors = readFileSync(join(folder, failed), "utf8").trim().split("\n");
@@ -49,4 +58,21 @@ it("a batch that was stopped before its turn needs no cluster to name its rows",
   );
   const { job } = JSON.parse(readFileSync(join(folder, run, "_sluice/plan.json"), "utf8"));
   expect(job.model).toMatchObject({ engine: "fake" });
+});
+
+it("a batch whose predictor was changed before its end does not go on with the other", async () => {
+  const ids = Array.from({ length: 300 }, (_, at) => String(at));
+  const module = join(scratchFolder(), "predict.mjs");
+  writeFileSync(module, "export const predict = () => [1];");
+  const { run } = await clusterBatch(`predictor:${module}`, ids);
+  const ending = new AbortController();
+  // When the first rows are given up, and long before the last one.
+  const schedule: Clock["schedule"] = (_, callback) => {
+    ending.abort(new CancelRequest(0, ending.signal));
+    return systemClock.schedule(20, callback);
+  };
+  const ended = run(ending.signal, { ...systemClock, schedule });
+  await expect(ended).rejects.toMatchObject({ code: "RUN_CANCELED" });
+  writeFileSync(module, "export const predict = () => [2];");
+  await expect(run(new AbortController().signal)).rejects.toMatchObject({ code: "RUN_DIFFERS" });
 });
