@@ -119,7 +119,8 @@ export class Endpoint implements RoutedEndpoint {
     this.seed = textHash(this.address);
     this.weight = own.weight;
     this.isOpenaiItself = isOpenaiItself(own.baseUrl);
-    // Who waits for no endpoint passes on how long it asks to wait.
+    // Online, `maxEndpointDownMs` is 0: nobody waits here, and the client gets the endpoint's
+    // Retry-After, uncut by it.
     const maxWaitMs = options.maxEndpointDownMs || undefined;
     this.#failures = new FailureReader(secrets, clock.now, maxWaitMs);
     this.breaker = new EndpointBreaker({

@@ -49,7 +49,8 @@ interface Condemned {
 
 /**
  * Finds the rows that may have ended a worker, from the journals of earlier attempts and the
- * coordinator's view: rows that were sent and have no outcome on file.
+ * coordinator's view: rows that were sent and have no outcome on file. See ARCHITECTURE, "Four
+ * searches for what kills an engine".
  */
 export class SuspectSearch {
   readonly #ends: EarlierEnds;

@@ -34,7 +34,8 @@ export function leadingDeaths(suspects: number): number {
  * halved. A row that ends the engine `limits.maxRowKills` times alone is given up.
  *
  * For rows that end the worker itself: `RowReach` announces them, the dispatcher's `noteDeath`
- * hands them to the next attempt, and `attempt/suspects.ts` halves them there.
+ * hands them to the next attempt, and `attempt/suspects.ts` halves them there. See ARCHITECTURE,
+ * "Four searches for what kills an engine".
  */
 export class Isolation {
   #groups: RowTry[][] = [];

@@ -273,7 +273,7 @@ class RowStream {
     return this.#options.engine.infer(request, this.#signal);
   }
 
-  /** Sends a request alone, to find the cause of an engine's end. */
+  /** Sends a suspect alone: see ARCHITECTURE, "Four searches for what kills an engine". */
   async #askAlone(request: InferenceRequest): Promise<InferenceResponse> {
     this.#suspects++;
     this.#noteReturn();
