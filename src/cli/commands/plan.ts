@@ -267,7 +267,7 @@ async function freeze(
     [
       import("../../run/plan/open-run.ts"),
       import("../spool.ts"),
-      import("../../run/seal/commits.ts"),
+      import("../../run/attempt/commits.ts"),
       import("../plan-view.ts"),
     ],
   );

@@ -3,9 +3,10 @@ import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
+import { Timers } from "../../foundation/timers.ts";
 import type { ErrorCounts } from "../attempt/commit.ts";
+import { leadingDeaths } from "../attempt/suspects.ts";
 import { CancelRequest } from "../coordinate/coordinator.ts";
-import { leadingDeaths } from "../execute/isolation.ts";
 import type { RunEvent } from "../status/events.ts";
 import { type FromWorker, protocolVersion } from "../worker/protocol.ts";
 import { DispatchTally, type PartialCounts } from "./dispatch-tally.ts";
@@ -27,7 +28,6 @@ import {
   type RefusedStart,
   type WorkerHandle,
 } from "./dispatched-worker.ts";
-import { Timers } from "./timers.ts";
 
 export type { DrainNotice, RefusedStart, WorkerHandle };
 

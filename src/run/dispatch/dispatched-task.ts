@@ -1,9 +1,8 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
-import { parseIndexSet } from "../../foundation/index-set.ts";
+import { boundedIndexSet, parseIndexSet } from "../../foundation/index-set.ts";
 import { noUsage, type Usage } from "../../foundation/inference.ts";
 import type { ErrorCounts } from "../attempt/commit.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
-import { boundedIndexSet } from "../execute/row-reach.ts";
 import type { RunEvent } from "../status/events.ts";
 
 type RowErrorEvent = Extract<RunEvent, { type: "row-error" }>;

@@ -23,11 +23,6 @@ export function takeAll(work: RowWork, promptSet: PromptSet): RowTry[] {
   return rowTries;
 }
 
-/** Deaths that make progress: each halves the suspects until one is alone. */
-export function leadingDeaths(suspects: number): number {
-  return Math.ceil(Math.log2(suspects + 1)) + limits.maxRowKills;
-}
-
 /**
  * Finds the row that ends or stalls its engine, without harm to its neighbours. Rows in flight at
  * the engine's death are sent again in groups, with nothing beside them. A group that dies is

@@ -9,12 +9,12 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 import { problemsError } from "../job/problem.ts";
 import { type JobSpec, jobSchema } from "../job/schema.ts";
+import { FitWatch } from "../plan/fit-watch.ts";
 import { RowFiles } from "../plan/job-files.ts";
 import { assertAskable, parametersOf, promptSetOf } from "../plan/job-prompts.ts";
 import { areRepeatable } from "../reuse/request-key.ts";
 import { withReuse } from "../reuse/reusing-engine.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
-import { FitWatch } from "./fit-watch.ts";
 import type { RequestTraces } from "./request-traces.ts";
 import { askUntilAccepted } from "./tries.ts";
 

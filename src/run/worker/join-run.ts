@@ -5,6 +5,7 @@ import { sortableId } from "../../foundation/ids.ts";
 import { eachIndex, type IndexRange, indexesIn, rangesOf } from "../../foundation/index-set.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { parseShare, shareOf } from "../../foundation/shares.ts";
+import { committedTasks, FailedRows } from "../attempt/commits.ts";
 import { openBudget } from "../bill/budget.ts";
 import { Claims } from "../claims/claims.ts";
 import { TaskSource } from "../claims/task-source.ts";
@@ -16,11 +17,10 @@ import type { JobSpec } from "../job/schema.ts";
 import { type Plan, plannedRows, TaskTable } from "../plan/plan.ts";
 import { assertBegunSo } from "../plan/probe.ts";
 import { finishReplacement } from "../plan/replace-run.ts";
-import { areFailuresAllowed, failedRowsAllowed } from "../run-job.ts";
-import { committedTasks, FailedRows } from "../seal/commits.ts";
 import { sealIfComplete } from "../seal/seal-as-leader.ts";
 import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
+import { areFailuresAllowed, failedRowsAllowed } from "../status/run-result.ts";
 import { presentRun, type RunWorkerOptions, workerInside } from "./run-worker.ts";
 
 /** Least time between two counts of the failed rows of other workers. */

@@ -5,8 +5,7 @@ import { noUsage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import type { RowArrangement } from "../attempt/attempt.ts";
-import { TaskAttempt, type UpcomingRows } from "../attempt/attempt.ts";
+import { type RowArrangement, TaskAttempt, type UpcomingRows } from "../attempt/attempt.ts";
 import { type Commit, doneIn } from "../attempt/commit.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
 import { Executor } from "../execute/executor.ts";
@@ -16,8 +15,7 @@ import { plannedRows, TaskTable } from "../plan/plan.ts";
 import { inPrefixOrder } from "../plan/prefix-order.ts";
 import type { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import type { RunContext } from "../run-context.ts";
-import type { TaskOutcome } from "../status/events.ts";
-import { type FromWorker, protocolVersion, type ToWorker } from "./protocol.ts";
+import { type FromWorker, protocolVersion, type TaskOutcome, type ToWorker } from "./protocol.ts";
 
 export interface WorkerOptions {
   context: RunContext;
