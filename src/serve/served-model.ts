@@ -32,7 +32,7 @@ import { wireTable } from "../foundation/wire-table.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { rowPromptSet } from "../prompt/row-prompt-set.ts";
-import { askUntilAccepted } from "../run/execute/tries.ts";
+import { sendUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
 import { Admission } from "./admission.ts";
@@ -290,7 +290,7 @@ export class ServedModel {
     const ask = (next: InferenceRequest) => this.#inTurn(next, call, signal, tell);
     this.#inWork++;
     try {
-      return await askUntilAccepted(ask, request, {
+      return await sendUntilAccepted(ask, request, {
         ...{ promptSet, maxTries: this.#maxTries, clock, random, signal },
         // A wait that a server asks for is the caller's.
         mayPass: ({ scope, retryAfterMs }) =>

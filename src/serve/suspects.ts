@@ -10,7 +10,7 @@ const deathsInCompany = 2;
 /** Requests that are remembered; the oldest are forgotten first. */
 const maxSuspects = 10_000;
 
-interface Record {
+interface Deaths {
   inCompany: number;
   alone: number;
 }
@@ -28,7 +28,7 @@ export interface Suspect {
  * Runs search in other ways: see ARCHITECTURE, "Four searches for what kills an engine".
  */
 export class Suspects {
-  readonly #byDigest = new Map<string, Record>();
+  readonly #byDigest = new Map<string, Deaths>();
 
   /**
    * Whether a request has to run alone.

@@ -204,7 +204,7 @@ export class TaskAttempt {
   }
 
   notePrepared(counts: PreparedCounts): void {
-    this.#tally.kept(counts);
+    this.#tally.prepared(counts);
   }
 
   get isFull(): boolean {

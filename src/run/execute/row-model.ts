@@ -16,7 +16,7 @@ import { areRepeatable } from "../reuse/request-key.ts";
 import { withReuse } from "../reuse/reusing-engine.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
 import type { RequestTraces } from "./request-traces.ts";
-import { askUntilAccepted } from "./tries.ts";
+import { sendUntilAccepted } from "./tries.ts";
 
 type Call = Parameters<RowModel["ask"]>[2];
 
@@ -169,7 +169,7 @@ class AskedModel implements RowModel {
       if (this.#traces) next.trace = this.#traces.next();
       return this.#engine.infer(next, signal);
     };
-    return askUntilAccepted(ask, request, {
+    return sendUntilAccepted(ask, request, {
       ...{ promptSet: this.#promptSet, maxTries: maxAttempts, clock, random, signal, addUsage },
     });
   }

@@ -12,7 +12,7 @@ import { TaskSource } from "../claims/task-source.ts";
 import { watchCancel } from "../coordinate/coordinator.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../dispatch/dispatch.ts";
-import { heldTasks } from "../dispatch/dispatcher-of.ts";
+import { taskLimitsOf } from "../dispatch/dispatcher-of.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { type Plan, plannedRows, TaskTable } from "../plan/plan.ts";
 import { assertBegunSo } from "../plan/probe.ts";
@@ -162,7 +162,7 @@ async function dispatch(
       tasks: signal.aborted ? own.tasks : await takeMore(),
       rowsOf: (task) => rows.of(task),
       ...{ takeMore, workers: 1, clock, random, signal },
-      held: heldTasks(plan.job.model),
+      taskLimits: taskLimitsOf(plan.job.model),
       startWorker: () => startWorker(plan, location.directory, logger, indexOf(options)),
       maxSilenceMs: plan.job.workers.maxSilenceMs,
       maxTaskRetries: plan.job.tasks.maxRetries,

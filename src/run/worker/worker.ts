@@ -49,7 +49,7 @@ export class Worker {
   readonly #tasks: TaskTable;
   readonly #open = new Map<number, OpenTask>();
   readonly #executor: Executor;
-  readonly #finishing = new Set<Promise<void>>();
+  readonly #pendingWork = new Set<Promise<void>>();
   readonly #unknown = new Set<string>();
   #cancelProgress: (() => void) | undefined;
   /** Cancels the timer that closes the engine after the grace period. */
@@ -128,7 +128,7 @@ export class Worker {
     // A process that waits for it may lose patience and end it: then no row is to blame.
     for (const { attempt } of this.#open.values()) attempt?.spareAsked();
     await this.#executor.stop();
-    await Promise.allSettled(this.#finishing);
+    await Promise.allSettled(this.#pendingWork);
     for (const [task, open] of this.#open) {
       await open.attempt?.close().catch((error: unknown) => this.#log(error));
       this.#sendEnd(task, open, "canceled");
@@ -276,8 +276,8 @@ export class Worker {
   }
 
   #track(work: Promise<void>): void {
-    this.#finishing.add(work);
-    void work.finally(() => this.#finishing.delete(work));
+    this.#pendingWork.add(work);
+    void work.finally(() => this.#pendingWork.delete(work));
   }
 
   #scheduleProgress(): void {
