@@ -2,7 +2,7 @@ import type { InputRow } from "../../data/row.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { withoutSecrets } from "../../engines/secrets.ts";
 import type { Clock } from "../../foundation/clock.ts";
-import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, rowFailed, type SluiceError } from "../../foundation/errors.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
 import type { RowArrangement, TaskAttempt } from "../attempt/attempt.ts";
 import { Backlog } from "./backlog.ts";
@@ -361,8 +361,7 @@ export class Executor {
     }
     if (work.failure && this.#options.failOnRowError) {
       const { message, place, ownHint: hint } = work.failure;
-      const error = new SluiceError("ROW_FAILED", message, { ...place, file: undefined, hint });
-      return this.#options.onFailure(attempt, error);
+      return this.#options.onFailure(attempt, rowFailed({ message, hint, field: place.field }));
     }
     if (attempt.complete) this.#completeAttempt(attempt);
   }

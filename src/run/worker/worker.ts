@@ -1,6 +1,6 @@
 import type { Engine } from "../../engines/engine.ts";
 import type { Channel } from "../../foundation/channel.ts";
-import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, rowFailed, SluiceError } from "../../foundation/errors.ts";
 import { noUsage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
@@ -205,11 +205,7 @@ export class Worker {
       if (attempt.done > resumed) this.#sendProgress();
       const [given] = Object.values(attempt.errors);
       if (given && context.plan.job.onRowError === "fail") {
-        return this.#fail(
-          task,
-          open,
-          new SluiceError("ROW_FAILED", given.message, { hint: given.hint }),
-        );
+        return this.#fail(task, open, rowFailed(given));
       }
       this.#executor.backlog.noteOpened(clock.monotonic() - begunMs);
       this.#executor.add(attempt);
