@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { sha256Hex } from "../src/foundation/hashing.ts";
@@ -8,10 +8,11 @@ import { serverProgram, startLlamaServer } from "./llama-server.ts";
 import { runProgram } from "./program.ts";
 import type { BenchResult } from "./result.ts";
 import { inTurn, median } from "./rounds.ts";
+import { benchServeBulk } from "./serve-bulk.ts";
 import type { Load } from "./serve-load.ts";
 import { startServer } from "./server.ts";
 import { send, startSluice } from "./serving.ts";
-import type { BenchSetting } from "./setting.ts";
+import { type BenchSetting, dataDirectory } from "./setting.ts";
 
 const baselineProgram = join(import.meta.dirname, "serve-baseline.ts");
 const engineProgram = join(import.meta.dirname, "serve-llama-baseline.ts");
@@ -22,11 +23,12 @@ const slots = 16;
 export async function benchServe(setting: BenchSetting): Promise<BenchResult[]> {
   return [
     ...(await withoutWork(setting)),
-    await alone(setting),
+    ...(await alone(setting)),
     ...(await overload(setting)),
     await besideACrowd(setting),
     await idleConnections(setting),
     await memory(setting),
+    ...(await benchServeBulk(setting)),
   ];
 }
 
@@ -135,20 +137,47 @@ async function ratePerStart(
   }
 }
 
-/** One caller alone: what the server adds to the time of the model. */
-async function alone(setting: BenchSetting): Promise<BenchResult> {
+/** One caller alone: what the server adds to the time of the model, with and without batches. */
+async function alone(setting: BenchSetting): Promise<BenchResult[]> {
+  const module = join(dataDirectory, "slow-predictor.mjs");
+  writeFileSync(
+    module,
+    `export const predict = async (rows) => {
+      await new Promise((resolve) => setTimeout(resolve, ${serviceMs}));
+      return rows.map(() => "amber anchor apple");
+    };`,
+  );
+  const ways: { name: string; model: object; path?: string }[] = [
+    { name: "", model: { engine: "fake", latencyMs: serviceMs } },
+    {
+      ...{ name: " with batches", path: "/predictions/bench" },
+      model: { engine: "predictor", module, maxBatchRows: slots },
+    },
+  ];
+  const results: BenchResult[] = [];
+  for (const { name, model, path } of ways) {
+    results.push(await aloneWith(setting, { models: { bench: model } }, name, path));
+  }
+  return results;
+}
+
+async function aloneWith(
+  setting: BenchSetting,
+  keys: object,
+  what: string,
+  path?: string,
+): Promise<BenchResult> {
   const bare = await startServer([baselineProgram, String(serviceMs)]);
-  const sluice = await startSluice(setting, {
-    models: { bench: { engine: "fake", latencyMs: serviceMs } },
-  });
+  const sluice = await startSluice(setting, keys);
   const load = { seconds: setting.isSmall ? 1 : 10, connections: 1 };
+  const sluiceUrl = path === undefined ? sluice.baseUrl : new URL(sluice.baseUrl).origin;
   try {
-    const figures = await inTurn("serve alone", setting.rounds, {
+    const figures = await inTurn(`serve alone${what}`, setting.rounds, {
       bare: async () => (await send(bare.baseUrl, load)).p50Ms,
-      sluice: async () => (await send(sluice.baseUrl, load)).p50Ms,
+      sluice: async () => (await send(sluiceUrl, { ...load, ...(path && { path }) })).p50Ms,
     });
     const [took, baseline] = [median(figures.sluice), median(figures.bare)];
-    const name = `serve: p50 of one caller beyond bare node:http, a model of ${serviceMs} ms`;
+    const name = `serve: p50 of one caller beyond bare node:http, a model of ${serviceMs} ms${what}`;
     return {
       name,
       value: took - baseline,
@@ -227,10 +256,12 @@ async function idleConnections(setting: BenchSetting): Promise<BenchResult> {
     const before = await send(server.baseUrl, load);
     const sockets = await openSockets(server.baseUrl, setting.isSmall ? 100 : 5000);
     const beside = await send(server.baseUrl, load);
+    const closed = sockets.filter(({ readyState }) => readyState !== "open");
+    if (closed.length > 0) throw new Error(`${closed.length} idle connections were closed`);
     for (const socket of sockets) socket.destroy();
     const name = "serve: p50 beside 5,000 idle connections";
     const [value, baseline] = [beside.p50Ms, before.p50Ms];
-    return { name, value, unit: "ms", baseline, ratio: baseline / value };
+    return { name, value, unit: "ms", baseline, ratio: baseline / value, goal: 0.67 };
   } finally {
     await server.stop();
   }
@@ -246,7 +277,7 @@ async function memory(setting: BenchSetting): Promise<BenchResult> {
     await send(server.baseUrl, { ...load, requests });
     const value = residentMegabytes(server.pid);
     const name = `serve: memory after ${requests} requests, beside a tenth of them`;
-    return { name, value, unit: "MB", baseline, ratio: baseline / value };
+    return { name, value, unit: "MB", baseline, ratio: baseline / value, goal: 0.9 };
   } finally {
     await server.stop();
   }

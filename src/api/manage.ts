@@ -12,7 +12,7 @@ import type { JobSpec } from "../run/job/schema.ts";
 import { readPlan } from "../run/plan/plan.ts";
 import { abandonRetry as abandonRetryOf } from "../run/retry/abandon-retry.ts";
 import type { RetryWhere } from "../run/retry/plan-retry.ts";
-import type { RunResult } from "../run/run-job.ts";
+import type { RunResult } from "../run/status/run-result.ts";
 import { backendContext } from "./backend-context.ts";
 import { dependenciesFor, type PlaceOptions, placeNames } from "./inspect.ts";
 import { programError } from "./program-words.ts";

@@ -5,7 +5,8 @@ import type { RunLocation } from "../run/directory/locate.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import type { RowsOfRetry } from "../run/retry/plan-retry.ts";
 import type { RunRetryOptions } from "../run/retry/run-retry.ts";
-import type { CallOptions, RunJobOptions, RunResult } from "../run/run-job.ts";
+import type { CallOptions, RunJobOptions } from "../run/run-job.ts";
+import type { RunResult } from "../run/status/run-result.ts";
 
 /** A job to start, or to continue if its run exists. */
 export interface JobStart extends Pick<RunJobOptions, "overwrite" | "fork"> {

@@ -5,7 +5,8 @@ import type { RunDependencies } from "../run/dependencies.ts";
 import type { Backend } from "../run/dispatch/backend.ts";
 import type { JobSpec } from "../run/job/schema.ts";
 import type { RowsOfRetry } from "../run/retry/plan-retry.ts";
-import type { RunJobOptions, RunResult } from "../run/run-job.ts";
+import type { RunJobOptions } from "../run/run-job.ts";
+import type { RunResult } from "../run/status/run-result.ts";
 import type { LogOptions, Rendered, SeenWorkers, SubmittedRun } from "./joining/scheduler.ts";
 
 /** Node.js for machines that have none of the right version, as pip installs it. */

@@ -7,7 +7,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { Logger } from "../foundation/logger.ts";
 import { locateRun } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
-import type { RunResult } from "../run/run-job.ts";
+import type { RunResult } from "../run/status/run-result.ts";
 import { openProgress, type Progress } from "../terminal/progress.ts";
 import { type CliIo, write, writeJson } from "./io.ts";
 import { report } from "./report.ts";

@@ -17,16 +17,16 @@ import type { CliIo } from "./io.ts";
  * @throws SluiceError `OUTPUT_OCCUPIED`, before anything is written; and errors of `action`.
  */
 export async function withStdin<Result>(
-  asked: JobSpec,
+  loaded: JobSpec,
   dependencies: Pick<RunDependencies, "clock" | "random" | "openStorage">,
   io: CliIo,
   action: (job: JobSpec) => Promise<Result>,
 ): Promise<Result> {
-  const job = await spoolStdin(asked, dependencies, io);
+  const job = await spoolStdin(loaded, dependencies, io);
   try {
     return await action(job);
   } catch (error) {
-    if (job !== asked) await dropSpool(job, dependencies).catch(() => {});
+    if (job !== loaded) await dropSpool(job, dependencies).catch(() => {});
     throw error;
   }
 }

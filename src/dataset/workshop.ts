@@ -12,7 +12,7 @@ import type { JsonObject } from "../foundation/json.ts";
 import { silentLogger } from "../foundation/logger.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import type { JobInput } from "../run/job/schema.ts";
-import type { RunResult } from "../run/run-job.ts";
+import type { RunResult } from "../run/status/run-result.ts";
 import {
   fileNameOf,
   fileNameOfRows,

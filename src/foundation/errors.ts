@@ -136,6 +136,12 @@ export function locatedError(
   return wordedError(code, message, { file, line, field, hint, server, cause: error });
 }
 
+/** The error that ends a run because of a failed row, from that row's complete error. */
+export function rowFailed({ message, hint, field }: Omit<ErrorRecord, "code">): SluiceError {
+  const text = `${errorTable.ROW_FAILED.message}: ${message}`;
+  return wordedError("ROW_FAILED", text, { hint, field });
+}
+
 /** The error from its record: the inverse of `toJSON`. */
 export function errorFromRecord(record: ErrorRecord): SluiceError {
   const code = Object.hasOwn(errorTable, record.code) ? record.code : "INTERNAL";

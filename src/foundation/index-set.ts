@@ -1,5 +1,8 @@
 import { SluiceError } from "./errors.ts";
 
+/** Most ranges of a bounded index set. */
+export const maxBoundedRanges = 1024;
+
 /** Whole numbers from `first` to `last`, both included. */
 export interface IndexRange {
   first: number;
@@ -58,6 +61,16 @@ export function indexesIn(text: string): Generator<number> {
 /** The index set of exactly these numbers; empty for none. */
 export function indexSetOf(numbers: Iterable<number>): string {
   return formatIndexSet(rangesOf(numbers));
+}
+
+/**
+ * An index set as a text of limited size, for messages: with more than `maxBoundedRanges`
+ * ranges, it has all numbers from the first to the last.
+ */
+export function boundedIndexSet(ranges: readonly IndexRange[]): string {
+  const [first, last] = [ranges[0], ranges.at(-1)];
+  if (ranges.length <= maxBoundedRanges || !first || !last) return formatIndexSet(ranges);
+  return formatIndexSet([{ first: first.first, last: last.last }]);
 }
 
 function mergeRanges(ranges: IndexRange[]): IndexRange[] {

@@ -155,9 +155,9 @@ export const limits = Object.freeze({
   /** First and longest wait between two tries of a request. */
   backoffBaseMs: 500,
   backoffMaxMs: 60_000,
-  /** Longest wait that a server may demand for one request … */
+  /** Longest wait that a server may demand for a request that it failed … */
   maxRetryAfterMs: 600_000,
-  /** … and for all requests, before one of them tries the server again. */
+  /** … and for all requests, with a 429 or 503, before one of them tries the server again. */
   maxEndpointPauseMs: 60_000,
   /** How long to wait for the first answer of an endpoint that never answered. */
   firstAnswerMs: 10_000,

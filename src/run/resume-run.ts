@@ -7,8 +7,9 @@ import { type Plan, readPlan } from "./plan/plan.ts";
 import { openRetry } from "./retry/abandon-retry.ts";
 import { assertLoadable, lastJob, type RowsOfRetry } from "./retry/plan-retry.ts";
 import { resumeRetry } from "./retry/run-retry.ts";
-import { type CallOptions, type RunJobOptions, type RunResult, runJob } from "./run-job.ts";
+import { type CallOptions, type RunJobOptions, runJob } from "./run-job.ts";
 import { readManifest } from "./seal/seals.ts";
+import type { RunResult } from "./status/run-result.ts";
 
 export interface ResumeRunOptions extends CallOptions, Pick<RunJobOptions, "cancelsBefore"> {
   /** Changes how the run continues; default: as before. */

@@ -6,7 +6,7 @@ import { randomUuid } from "../foundation/ids.ts";
 import { isDeeperThan, type Json } from "../foundation/json.ts";
 import { limits } from "../foundation/limits.ts";
 import type { Random } from "../foundation/random.ts";
-import { Exchanges } from "./exchanges.ts";
+import { ClientExchanges } from "./client-exchanges.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 import type { Caller, Tokens } from "./tokens.ts";
 
@@ -68,7 +68,7 @@ const maxWaitHeader = "x-sluice-max-wait-ms";
  */
 export function openListener(options: ListenerOptions): FastifyInstance {
   const { limits: serveLimits, tls } = options;
-  const exchanges = new Exchanges(serveLimits, options.clock);
+  const exchanges = new ClientExchanges(serveLimits, options.clock);
   const begin = (request: FastifyRequest, reply: FastifyReply) =>
     beginExchange(request, reply, exchanges, options);
   const bounds = {
@@ -134,7 +134,7 @@ export function openListener(options: ListenerOptions): FastifyInstance {
 function beginExchange(
   request: FastifyRequest,
   reply: FastifyReply,
-  exchanges: Exchanges,
+  exchanges: ClientExchanges,
   { onAnswered, onCut }: ListenerOptions,
 ): void {
   const mustArrive = !isForm(request) || !request.routeOptions.config.readsForms;

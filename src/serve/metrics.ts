@@ -1,8 +1,8 @@
 import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { DeviceUse } from "../engines/devices.ts";
-import { priorities } from "./admission.ts";
 import type { DeviceFigures } from "./device-figures.ts";
 import type { RequestFacts } from "./listener.ts";
+import { priorities } from "./model-queue.ts";
 import type { Models } from "./models.ts";
 import type { AnswerFacts, ModelObserver } from "./served-model.ts";
 import { CounterTally, HistogramTally } from "./tallies.ts";
@@ -124,8 +124,8 @@ export class Metrics implements ModelObserver {
       labelNames: ["model"],
       collect() {
         this.reset();
-        for (const { name, admission } of models.all()) {
-          this.set({ model: name }, admission.inFlight);
+        for (const { name, queue } of models.all()) {
+          this.set({ model: name }, queue.inFlight);
         }
       },
     });
@@ -134,9 +134,9 @@ export class Metrics implements ModelObserver {
       labelNames: ["model", "priority"],
       collect() {
         this.reset();
-        for (const { name, admission } of models.all()) {
+        for (const { name, queue } of models.all()) {
           for (const priority of priorities) {
-            this.set({ model: name, priority }, admission.waiting(priority));
+            this.set({ model: name, priority }, queue.waiting(priority));
           }
         }
       },

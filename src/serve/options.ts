@@ -69,13 +69,13 @@ const serveLimits = z.strictObject({
   requestArrivalTimeoutMs: milliseconds.default(60_000),
   idleConnectionTimeoutMs: milliseconds.default(75_000),
   maxConnections: atLeastOne.default(10_000),
-  /** Waiting requests of each model. */
+  /** Waiting online requests of each model; rows of batches do not count. */
   maxQueueSize: atLeastOne.default(10_000),
   /** Longest wait of a request for its model; with a longer one ahead it is refused at once. */
   maxQueueWaitMs: milliseconds.default(60_000),
   /** Longest time from the arrival of a request to its answer. */
   requestTimeoutMs: milliseconds.default(600_000),
-  /** Tries of a request whose model died, or whose answer has not the form. */
+  /** Tries of a request whose model died or failed, or whose answer has the wrong form. */
   maxTries: atLeastOne.default(2),
   /** Requests of one batch. */
   maxBatchRequests: atLeastOne.default(50_000),

@@ -32,10 +32,10 @@ import { wireTable } from "../foundation/wire-table.ts";
 import { withResponseBodies } from "../prompt/openai-batch/response-body.ts";
 import type { PromptSet } from "../prompt/prompt-set.ts";
 import { rowPromptSet } from "../prompt/row-prompt-set.ts";
-import { askUntilAccepted } from "../run/execute/tries.ts";
+import { sendUntilAccepted } from "../run/execute/tries.ts";
 import { generationParameters } from "../run/job/generation.ts";
 import { requestPromptSet } from "../run/plan/job-prompts.ts";
-import { Admission } from "./admission.ts";
+import { ModelQueue } from "./model-queue.ts";
 import type { ServedModelOptions, ServeLimits } from "./options.ts";
 import { placedWorkers, type SharedResources } from "./placed-workers.ts";
 import { Suspects } from "./suspects.ts";
@@ -100,7 +100,7 @@ export class ServedModel {
   readonly name: string;
   /** Seconds since 1970 at which it was loaded. */
   readonly created: number;
-  readonly admission: Admission;
+  readonly queue: ModelQueue;
   readonly workers: Workers;
   /** Whether a request may be a row. */
   readonly takesRows: boolean;
@@ -149,9 +149,9 @@ export class ServedModel {
       given;
     // A longer wait would end by the time of the request, without an answer.
     const longestWaitMs = Math.min(maxQueueWaitMs, serveLimits.requestTimeoutMs);
-    const queue = { maxQueueSize, maxQueueWaitMs: longestWaitMs };
-    this.admission = new Admission(() => this.slots, queue, clock);
-    workers.onGrown = () => this.admission.admitNext();
+    const queueLimits = { maxQueueSize, maxQueueWaitMs: longestWaitMs };
+    this.queue = new ModelQueue(() => this.slots, queueLimits, clock);
+    workers.onGrown = () => this.queue.admitNext();
   }
 
   /** @throws SluiceError the engine's reason why it cannot be opened. */
@@ -264,7 +264,7 @@ export class ServedModel {
 
   /** Refuses what waits; requests in work go on. */
   refuse(reason: SluiceError): void {
-    this.admission.close(reason);
+    this.queue.close(reason);
   }
 
   close(): Promise<void> {
@@ -290,7 +290,7 @@ export class ServedModel {
     const ask = (next: InferenceRequest) => this.#inTurn(next, call, signal, tell);
     this.#inWork++;
     try {
-      return await askUntilAccepted(ask, request, {
+      return await sendUntilAccepted(ask, request, {
         ...{ promptSet, maxTries: this.#maxTries, clock, random, signal },
         // A wait that a server asks for is the caller's.
         mayPass: ({ scope, retryAfterMs }) =>
@@ -321,7 +321,7 @@ export class ServedModel {
       const isAlone = this.#suspects.mustBeAlone(suspect);
       const cost = costOf(request, this.#longestAnswer);
       const turn = { caller: name, weight, cost, priority, maxWaitMs, isAlone };
-      const entered = this.admission.enter(turn, signal);
+      const entered = this.queue.enter(turn, signal);
       const leave = entered instanceof Promise ? await entered : entered;
       const begunMs = leave === entered ? cameMs : clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);
@@ -345,7 +345,7 @@ export class ServedModel {
         return response;
       } catch (thrown) {
         const isDeath = asSluiceError(thrown).scope === "engine" && !signal.aborted;
-        if (isDeath) this.#suspects.noteDeath(suspect, !this.admission.isShared);
+        if (isDeath) this.#suspects.noteDeath(suspect, !this.queue.isShared);
         throw thrown;
       } finally {
         leave();

@@ -2,17 +2,15 @@ import { SluiceError } from "../foundation/errors.ts";
 import { digestOf as digestOfJson } from "../foundation/hashing.ts";
 import type { InferenceRequest } from "../foundation/inference.ts";
 import type { Json } from "../foundation/json.ts";
+import { limits } from "../foundation/limits.ts";
 
 /** Deaths of a model with a request in work, after which that request runs alone. */
 const deathsInCompany = 2;
 
-/** Deaths with a request alone in work, after which it is refused. */
-const deathsAlone = 3;
-
 /** Requests that are remembered; the oldest are forgotten first. */
 const maxSuspects = 10_000;
 
-interface Record {
+interface Deaths {
   inCompany: number;
   alone: number;
 }
@@ -27,9 +25,10 @@ export interface Suspect {
  * Finds the request that ends its model. Whatever was in work at a death is suspected. A request
  * that saw two deaths runs with nothing beside it from then on; an answer clears it, and with the
  * third death alone it is refused for good. Clients that repeat a request bring the proof.
+ * Runs search in other ways: see ARCHITECTURE, "Four searches for what kills an engine".
  */
 export class Suspects {
-  readonly #byDigest = new Map<string, Record>();
+  readonly #byDigest = new Map<string, Deaths>();
 
   /**
    * Whether a request has to run alone.
@@ -40,8 +39,8 @@ export class Suspects {
     if (this.#byDigest.size === 0) return false;
     const found = this.#byDigest.get(digestOf(suspect));
     if (found === undefined) return false;
-    if (found.alone >= deathsAlone) {
-      throw new SluiceError("ROW_KILLS_ENGINE", `${deathsAlone} times`);
+    if (found.alone >= limits.maxRowKills) {
+      throw new SluiceError("ROW_KILLS_ENGINE", `${limits.maxRowKills} times`);
     }
     return found.inCompany >= deathsInCompany;
   }

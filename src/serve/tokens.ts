@@ -2,7 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { SluiceError } from "../foundation/errors.ts";
 import { sha256Hex } from "../foundation/hashing.ts";
-import type { Priority } from "./admission.ts";
+import type { Priority } from "./model-queue.ts";
 import type { Scope, ServeOptions } from "./options.ts";
 
 export interface Caller {

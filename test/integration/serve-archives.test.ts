@@ -1,10 +1,9 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { root } from "../meta/source-tree.ts";
 import { findTorchPython } from "./torch-python.ts";
 import {
   anywhere,
@@ -305,39 +304,5 @@ describe("TorchScript in an archive", () => {
     const { inference: at = "" } = place.addresses;
     const answer = await ask(at, "POST /predictions/twice", '{"x":1.5}', [asJson]);
     expect(bodyOf(answer)).toBe("3.0");
-  });
-});
-
-describe("examples/translation-service", () => {
-  const place = new Place();
-
-  afterAll(() => place.close());
-
-  it("answers for fourteen languages, in common batches", async () => {
-    const example = join(root, "examples/translation-service");
-    cpSync(example, place.folder, { recursive: true });
-    place.write("config.properties", anywhere);
-    await place.start("-c", "serve.yaml", "--ts-config", "config.properties");
-    const { inference: at = "" } = place.addresses;
-    const file = readFileSync(join(place.folder, "serve.yaml"), "utf8");
-    const variants = [...file.matchAll(/^ {6}(\w+): \{ tgt_lang/gm)].map(([, name]) => name!);
-    expect(variants).toHaveLength(14);
-    const hello = { src_lang: "en", src_text: "Hello" };
-    const post = (path: string, body: object) =>
-      ask(at, `POST ${path}`, JSON.stringify(body), curl).then(
-        (text) => JSON.parse(bodyOf(text)) as Record<string, unknown>,
-      );
-    expect(await post("/predictions/ko", hello)).toMatchObject({ translated: "안녕하세요" });
-    expect(await post("/", { ...hello, tgt_lang: "de" })).toMatchObject({ translated: "Hallo" });
-    expect(await post("/", { ...hello, tgt_lang: "xx" })).toMatchObject({ code: 404 });
-    expect(await post("/predictions/ko", { src_lang: "en", src_text: "?" })).toMatchObject({
-      message: "Prediction failed",
-    });
-    const all = await Promise.all(
-      Array.from({ length: 56 }, (_, n) => post(`/predictions/${variants[n % 14]}`, hello)),
-    );
-    expect(new Set(all.map(({ tgt_lang }) => tgt_lang)).size).toBe(14);
-    // How many wait while a batch is made depends on the machine.
-    expect(Math.max(...all.map(({ batch }) => Number(batch)))).toBeGreaterThan(1);
   });
 });

@@ -75,6 +75,7 @@ const forNow: Record<string, Reply> = {
   loading: { status: 503, body: error("secret"), headers: { "retry-after": "9" } },
   broken: { status: 500, body: error("Traceback: secret") },
   gateway: { status: 502, body: "<html>secret</html>" },
+  restarting: { status: 500, body: error("secret"), headers: { "retry-after": "11" } },
 };
 
 const replies = { ...forCallers, ...forOperator, ...forNow };
@@ -214,6 +215,7 @@ describe("sluice serve before another server", () => {
     expect(await said("loading")).toEqual([503, "server_error", "service_unavailable", "9"]);
     expect(await said("broken")).toEqual([502, "server_error", "bad_gateway", null]);
     expect(await said("gateway")).toEqual([502, "server_error", "bad_gateway", null]);
+    expect(await said("restarting")).toEqual([502, "server_error", "bad_gateway", "11"]);
     const { status, headers } = (await askStreamed(client, "busy")).failure;
     expect([status, headers!.get("retry-after")]).toEqual([429, "7"]);
     // Nothing of it lasts.

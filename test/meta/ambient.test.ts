@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { globalUses } from "./global-uses.ts";
-import { lineAt, parseSource, type SourceFile, sourceFiles, walk } from "./source-tree.ts";
+import { lineAt, parseSource, root, type SourceFile, sourceFiles, walk } from "./source-tree.ts";
 
 /** Programs: they are started, own their process, and hand its parts down. */
 const programs = [/^src\/cli\//, /^src\/engines\/host\/main\.ts$/];
@@ -108,6 +110,16 @@ describe("ambient effects", () => {
   it("has no exception that nothing needs", () => {
     const used = files.filter(({ path }) => path in exceptions).map(({ path }) => path);
     expect(used).toEqual(Object.keys(exceptions));
+  });
+
+  it("stand in ARCHITECTURE where they are of the process", () => {
+    const text = readFileSync(join(root, "ARCHITECTURE.md"), "utf8");
+    const [sentence = ""] = /`process` is used only .*?\. /s.exec(text) ?? [];
+    const named = [...sentence.matchAll(/`([\w/-]+[/.][\w.]*)`/g)].map(([, path]) => `src/${path}`);
+    const using = files
+      .filter((file) => effectsOf(file).some(({ effect }) => effect === "process"))
+      .map(({ path }) => named.find((name) => path.startsWith(name)) ?? path);
+    expect([...new Set(using)].toSorted()).toEqual(named.toSorted());
   });
 
   it("nothing calls process.exit, save in one place: buffered output would be lost", () => {

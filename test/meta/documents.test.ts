@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, posix } from "node:path";
 import { describe, expect, it } from "vitest";
 import { anchorsOf, blocksOf, documents, linksOf } from "./markdown.ts";
@@ -43,6 +43,14 @@ describe("documents", () => {
       return !titles.some((each) => each.includes(title));
     });
     expect(untested).toEqual([]);
+  });
+
+  it("list the rooms of a run", () => {
+    const { text } = all.find(({ path }) => path === "ARCHITECTURE.md")!;
+    const [, rooms = ""] = /\n {2}run\/.*\n((?: {4}.*\n)+)/.exec(text) ?? [];
+    const listed = rooms.match(/\b[a-z-]+(?=\/|\.ts\b)/g);
+    const standing = readdirSync(join(root, "src/run")).map((name) => name.replace(".ts", ""));
+    expect(listed?.toSorted()).toEqual(standing.toSorted());
   });
 
   it("name npm scripts that exist", () => {

@@ -18,9 +18,10 @@ import { type JobInput, type JobSpec, jobSchema } from "../../src/run/job/schema
 import { runExtended } from "../../src/run/retry/extend-run.ts";
 import type { RetryWhere } from "../../src/run/retry/plan-retry.ts";
 import { type RunRetryOptions, resumeRetry, runRetry } from "../../src/run/retry/run-retry.ts";
-import { type RunJobOptions, type RunResult, runJob } from "../../src/run/run-job.ts";
+import { type RunJobOptions, runJob } from "../../src/run/run-job.ts";
 import { type Damage, verifyRun } from "../../src/run/seal/verify.ts";
 import type { RunEvent } from "../../src/run/status/events.ts";
+import type { RunResult } from "../../src/run/status/run-result.ts";
 import type { FromWorker, ToWorker } from "../../src/run/worker/protocol.ts";
 import { runWorker } from "../../src/run/worker/run-worker.ts";
 import { type VirtualClock, virtualClock } from "../fakes/virtual-clock.ts";

@@ -56,7 +56,7 @@ it("the failure of one of many prompts counts once", async () => {
   const failed = expect(asked).rejects.toMatchObject({ code: "SERVER_ERROR" });
   engine.held[3]!.fail(new SluiceError("SERVER_ERROR", "status 500"));
   await failed;
-  await expect.poll(() => [model.admission.inFlight, model.admission.waiting()]).toEqual([0, 0]);
+  await expect.poll(() => [model.queue.inFlight, model.queue.waiting()]).toEqual([0, 0]);
   expect(seen).toEqual([expect.stringMatching(/^m: .*status 500/), "SERVER_ERROR"]);
 });
 

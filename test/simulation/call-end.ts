@@ -1,5 +1,5 @@
 import type { SluiceError } from "../../src/foundation/errors.ts";
-import type { RunResult } from "../../src/run/run-job.ts";
+import type { RunResult } from "../../src/run/status/run-result.ts";
 
 /** How one call of a command ended. */
 export type CallEnd =

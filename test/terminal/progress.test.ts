@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { RunEvent, TaskOutcome } from "../../src/run/status/events.ts";
+import type { RunEvent } from "../../src/run/status/events.ts";
 import { initialProgress, reduceProgress, totalsOf } from "../../src/run/status/progress-state.ts";
+import type { TaskOutcome } from "../../src/run/worker/protocol.ts";
 import { progressMode, showProgress } from "../../src/terminal/progress.ts";
 import { duration, renderProgress, renderProgressLine } from "../../src/terminal/progress-view.ts";
 import { textWidth } from "../../src/terminal/table.ts";

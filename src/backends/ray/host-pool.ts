@@ -1,8 +1,8 @@
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
+import { Timers } from "../../foundation/timers.ts";
 import type { BackendRun } from "../../run/dispatch/backend.ts";
 import type { DrainNotice, RefusedStart, WorkerHandle } from "../../run/dispatch/dispatch.ts";
-import { Timers } from "../../run/dispatch/timers.ts";
 import type { ToWorker } from "../../run/worker/protocol.ts";
 import type { Host, HostResources, HostStart, RayBridge, RayNode } from "./bridge.ts";
 import { bookedBy, fitNodes, fullestNode, shownBooking } from "./placement.ts";

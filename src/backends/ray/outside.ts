@@ -21,9 +21,9 @@ import { identifiedJob } from "../../run/plan/open-run.ts";
 import { type Plan, readPlan } from "../../run/plan/plan.ts";
 import { openRetry } from "../../run/retry/abandon-retry.ts";
 import { runContext } from "../../run/run-context.ts";
-import { placesOf, type RunResult, stoppedResult } from "../../run/run-job.ts";
 import { readSeals } from "../../run/seal/seals.ts";
 import type { RunSummary } from "../../run/status/events.ts";
+import { placesOf, type RunResult, stoppedResult } from "../../run/status/run-result.ts";
 import { recordSubmission, submissionsTo } from "../../run/submissions.ts";
 import {
   type BackendContext,

@@ -3,7 +3,7 @@ import { cancelAll, openScheduled, type ScheduledRun } from "../../api/scheduled
 import { isActive } from "../../backends/joining/scheduler.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import type { Logger } from "../../foundation/logger.ts";
-import { placesOf } from "../../run/run-job.ts";
+import { placesOf } from "../../run/status/run-result.ts";
 import { openProgress } from "../../terminal/progress.ts";
 import { type CliIo, write, writeJson } from "../io.ts";
 import { endCall } from "../run-call.ts";

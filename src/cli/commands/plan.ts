@@ -258,7 +258,7 @@ async function fasterLine(
 }
 
 async function freeze(
-  asked: JobSpec,
+  loaded: JobSpec,
   options: PlanFlags,
   io: CliIo,
   progress: Progress,
@@ -267,13 +267,13 @@ async function freeze(
     [
       import("../../run/plan/open-run.ts"),
       import("../spool.ts"),
-      import("../../run/seal/commits.ts"),
+      import("../../run/attempt/commits.ts"),
       import("../plan-view.ts"),
     ],
   );
-  const dependencies = runDependencies(io, progress.logger, asked.store);
-  const backend = openBackends(backendContext(io, progress.logger)).of(asked);
-  const { context, location } = await withStdin(asked, dependencies, io, (job) =>
+  const dependencies = runDependencies(io, progress.logger, loaded.store);
+  const backend = openBackends(backendContext(io, progress.logger)).of(loaded);
+  const { context, location } = await withStdin(loaded, dependencies, io, (job) =>
     openOrPlan(job, dependencies, {
       overwrite: false,
       fork: false,
@@ -284,8 +284,8 @@ async function freeze(
   progress.close();
   const { runId, tasks, rows } = context.plan;
   const done = (await committedTasks(context.storage, context.plan)).size;
-  const run = quotedWord(location.directory) + storeArguments(location.directory, asked.store);
-  const commands = workerCommands(run, tasks.count, asked.store);
+  const run = quotedWord(location.directory) + storeArguments(location.directory, loaded.store);
+  const commands = workerCommands(run, tasks.count, loaded.store);
   if (options.json) {
     const { directory } = location;
     const facts = { runId, directory, tasks: tasks.count, committedTasks: done, rows, commands };

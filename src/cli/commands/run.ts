@@ -107,20 +107,20 @@ async function runJobOf(
   { backends, readJob, shownRows }: { backends: OpenBackends; readJob: ReadJob; shownRows: number },
 ): Promise<void> {
   const notice = (message: string) => progress.onEvent({ type: "notice", message });
-  const { job: asked, originOf } = await readJob(options, io, notice);
-  const backend = backends.of(asked);
+  const { job: loaded, originOf } = await readJob(options, io, notice);
+  const backend = backends.of(loaded);
   if (options.detach && !backend.scheduled) {
     throw new SluiceError("UNSUPPORTED", `--detach with backend: ${backend.name}`, {
       hint: "its workers end with this process; name a scheduler, such as --backend slurm",
     });
   }
-  backend.startAhead(asked);
+  backend.startAhead(loaded);
   const { runDependencies } = await import("../../api/run-dependencies.ts");
-  const dependencies = runDependencies(io, progress.logger, asked.store);
+  const dependencies = runDependencies(io, progress.logger, loaded.store);
   let ended: EndedCall;
   try {
     const { withStdin } = await import("../spool.ts");
-    ended = await withStdin(asked, dependencies, io, (job) =>
+    ended = await withStdin(loaded, dependencies, io, (job) =>
       startJob(job, dependencies, { ...options, backendOf: backends.of }, io, progress, backend),
     );
   } catch (error) {
@@ -133,10 +133,10 @@ async function runJobOf(
   const { output, sealed } = result.summary;
   if (shownRows > 0 && sealed) {
     const { showAnswers } = await import("../show-answers.ts");
-    await showAnswers(output, asked, shownRows, io);
+    await showAnswers(output, loaded, shownRows, io);
   }
   if (!sealed || options.report === undefined) {
-    return await endCall({ result, exitCode }, { dependencies, store: asked.store }, options, io);
+    return await endCall({ result, exitCode }, { dependencies, store: loaded.store }, options, io);
   }
   if (result.error) report(result.error, io);
   await printReport(result.summary, dependencies, io);

@@ -11,7 +11,7 @@ export function register(command: Command, given: CliIo): void {
 
 async function seal(run: string, io: CliIo): Promise<void> {
   const [{ assertAllCommitted }, { sealAsLeader }, { readManifest }] = await Promise.all([
-    import("../../run/seal/commits.ts"),
+    import("../../run/attempt/commits.ts"),
     import("../../run/seal/seal-as-leader.ts"),
     import("../../run/seal/seals.ts"),
   ]);

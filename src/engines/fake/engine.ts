@@ -9,9 +9,9 @@ import {
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import type { Engine, EngineContext } from "../engine.ts";
 import { FakeAnswers } from "./answers.ts";
-import { AskLog } from "./ask-log.ts";
 import { type FakeFailureKind, FakeFaults } from "./faults.ts";
 import type { FakeModelOptions } from "./options.ts";
+import { RequestLog } from "./request-log.ts";
 
 /**
  * Opens an engine that runs no model: answers, token counts, latencies and failures follow from its
@@ -31,7 +31,7 @@ class FakeEngine implements Engine {
   readonly #latencyMs: FakeModelOptions["latencyMs"];
   readonly #answers: FakeAnswers;
   readonly #faults: FakeFaults;
-  readonly #askLog: AskLog | undefined;
+  readonly #requestLog: RequestLog | undefined;
   readonly #watch = new AbortWatch();
   /** Nothing can delay, fail or count a request: it is answered at once. */
   readonly #isInstant: boolean;
@@ -46,12 +46,13 @@ class FakeEngine implements Engine {
     this.#latencyMs = options.latencyMs;
     this.#answers = new FakeAnswers(options.seed);
     this.#faults = new FakeFaults(options);
-    this.#askLog = options.countFile === undefined ? undefined : new AskLog(options.countFile);
+    this.#requestLog =
+      options.countFile === undefined ? undefined : new RequestLog(options.countFile);
     this.#isInstant =
       options.latencyMs === 0 &&
       options.failureRate === 0 &&
       options.failures.length === 0 &&
-      this.#askLog === undefined;
+      this.#requestLog === undefined;
   }
 
   infer(
@@ -73,7 +74,7 @@ class FakeEngine implements Engine {
     if (this.#closedBy) return;
     this.#closedBy = new SluiceError("ENGINE_DIED", "it was closed");
     this.#rejectAll(this.#closedBy);
-    this.#askLog?.close();
+    this.#requestLog?.close();
   }
 
   #hold(
@@ -81,7 +82,7 @@ class FakeEngine implements Engine {
     signal: AbortSignal,
     onDelta: OnDelta | undefined,
   ): Promise<InferenceResponse> {
-    this.#askLog?.record(request);
+    this.#requestLog?.record(request);
     const { promise, resolve, reject } = Promise.withResolvers<InferenceResponse>();
     const held: Held = {
       request,
@@ -134,7 +135,7 @@ class FakeEngine implements Engine {
 
   #finish(held: Held): void {
     try {
-      this.#askLog?.flush();
+      this.#requestLog?.flush();
       if (held.failure) return this.#fail(held, held.failure);
       const seconds = (this.#context.clock.monotonic() - held.askedMs) / 1000;
       const response = this.#answers.respond(held.request, seconds);

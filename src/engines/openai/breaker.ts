@@ -89,7 +89,7 @@ export class EndpointBreaker {
   }
 
   /**
-   * The endpoint failed. Pauses it; a returned error ends the run.
+   * The endpoint failed. Pauses it; a returned error ends the run, or online the request.
    *
    * @param isProbe whether the failed request was the probe.
    */

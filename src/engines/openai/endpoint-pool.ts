@@ -3,7 +3,7 @@ import { type Abortable, AbortWatch } from "../abort-watch.ts";
 import type { EngineContext } from "../engine.ts";
 import { endpointsOf } from "./api-key.ts";
 import { trustOf } from "./certificates.ts";
-import { Endpoint, type EndpointsBeside, type Lease } from "./endpoint.ts";
+import { Endpoint, type EndpointsBeside, type SendPermit } from "./endpoint.ts";
 import type { EndpointOptions, OpenaiModelOptions } from "./options.ts";
 import { ReplyMemory } from "./reply-memory.ts";
 import { holderOf, leastLoaded } from "./routing/router.ts";
@@ -96,8 +96,8 @@ export class EndpointPool implements EndpointsBeside {
   }
 
   /** Permission to send, if an endpoint has room and no request waits for it. */
-  tryTake(wish: Wish): Lease | undefined {
-    return this.#line.size > 0 ? undefined : this.#leaseFor(wish);
+  tryTake(wish: Wish): SendPermit | undefined {
+    return this.#line.size > 0 ? undefined : this.#permitFor(wish);
   }
 
   /**
@@ -105,8 +105,8 @@ export class EndpointPool implements EndpointsBeside {
    *
    * @throws SluiceError `ENDPOINT_DOWN` if all were down for too long; the signal's reason.
    */
-  take(wish: Wish, signal: AbortSignal): Promise<Lease> {
-    const { promise, resolve, reject } = Promise.withResolvers<Lease>();
+  take(wish: Wish, signal: AbortSignal): Promise<SendPermit> {
+    const { promise, resolve, reject } = Promise.withResolvers<SendPermit>();
     const waiter: Waiter = {
       ...{ wish, signal, resolve, reject },
       abort: (reason) => {
@@ -171,10 +171,10 @@ export class EndpointPool implements EndpointsBeside {
     for (;;) {
       const granted = this.#nextOfLine();
       if (granted === undefined) return;
-      const [waiter, lease] = granted;
+      const [waiter, permit] = granted;
       this.#line.delete(waiter);
       this.#watch.remove(waiter.signal, waiter);
-      waiter.resolve(lease);
+      waiter.resolve(permit);
     }
   }
 
@@ -191,7 +191,7 @@ export class EndpointPool implements EndpointsBeside {
   }
 
   /** The next request of the line, with its endpoint; undefined if there is no room. */
-  #nextOfLine(): [Waiter, Lease] | undefined {
+  #nextOfLine(): [Waiter, SendPermit] | undefined {
     const [first] = this.#line;
     if (first === undefined) return undefined;
     const suited = this.hasSeveral ? this.#suitedOfLine() : undefined;
@@ -199,22 +199,22 @@ export class EndpointPool implements EndpointsBeside {
       this.#passes = suited[0] === first ? 0 : this.#passes + 1;
       return suited;
     }
-    const lease = this.#leaseFor(first.wish);
-    if (lease === undefined) return undefined;
+    const permit = this.#permitFor(first.wish);
+    if (permit === undefined) return undefined;
     this.#passes = 0;
-    return [first, lease];
+    return [first, permit];
   }
 
   /** The first of the line whose prefix is at an endpoint with room. */
-  #suitedOfLine(): [Waiter, Lease] | undefined {
+  #suitedOfLine(): [Waiter, SendPermit] | undefined {
     const open = this.#open;
     const hasRoom = open.some(({ pace }) => pace.inFlight < pace.limit);
     if (!hasRoom || this.#passes >= maxPasses) return undefined;
     let left = open.length * maxWaitingForEndpoint;
     for (const waiter of this.#line) {
       if (left-- === 0) return undefined;
-      const lease = leaseOfHolder(waiter.wish, open);
-      if (lease !== undefined) return [waiter, lease];
+      const permit = permitOfHolder(waiter.wish, open);
+      if (permit !== undefined) return [waiter, permit];
     }
     return undefined;
   }
@@ -223,31 +223,31 @@ export class EndpointPool implements EndpointsBeside {
     return this.endpoints.filter(({ isOpen }) => isOpen);
   }
 
-  #leaseFor(wish: Wish): Lease | undefined {
+  #permitFor(wish: Wish): SendPermit | undefined {
     const { tokens, avoided } = wish;
-    if (!this.hasSeveral) return leaseOf(this.endpoints[0]!, tokens);
+    if (!this.hasSeveral) return permitOf(this.endpoints[0]!, tokens);
     let open = this.#open;
-    const wanted = this.#probeFor(wish) ?? leaseOfHolder(wish, open);
+    const wanted = this.#probeFor(wish) ?? permitOfHolder(wish, open);
     if (wanted !== undefined) return wanted;
     if (avoided !== undefined && open.some((endpoint) => !avoided.has(endpoint))) {
       open = open.filter((endpoint) => !avoided.has(endpoint));
     }
     while (open.length > 0) {
       const least = leastLoaded(open)!;
-      const lease = admitted(least, tokens);
-      if (lease !== undefined) return lease;
+      const permit = admitted(least, tokens);
+      if (permit !== undefined) return permit;
       open = open.filter((endpoint) => endpoint !== least);
     }
     return undefined;
   }
 
   /** An endpoint after its pause is tried by the next request that did not fail there. */
-  #probeFor({ tokens, avoided }: Wish): Lease | undefined {
+  #probeFor({ tokens, avoided }: Wish): SendPermit | undefined {
     for (const endpoint of this.endpoints) {
       if (!endpoint.isProbeDue || endpoint.removedBy !== undefined) continue;
       if (avoided?.has(endpoint) && this.isOtherOpen(endpoint)) continue;
-      const lease = leaseOf(endpoint, tokens);
-      if (lease !== undefined) return lease;
+      const permit = permitOf(endpoint, tokens);
+      if (permit !== undefined) return permit;
     }
     return undefined;
   }
@@ -259,7 +259,7 @@ interface Held extends Abortable {
 
 interface Waiter extends Held {
   wish: Wish;
-  resolve(lease: Lease): void;
+  resolve(permit: SendPermit): void;
   reject(reason: unknown): void;
 }
 
@@ -274,10 +274,10 @@ function shareOf(
 }
 
 /** Permission for the endpoint with the prefix; undefined if that has no room now. */
-function leaseOfHolder(
+function permitOfHolder(
   { key, tokens, avoided }: Wish,
   open: readonly Endpoint[],
-): Lease | undefined {
+): SendPermit | undefined {
   if (key === undefined) return undefined;
   const holder = holderOf(key, open);
   if (holder === undefined || avoided?.has(holder)) return undefined;
@@ -285,7 +285,7 @@ function leaseOfHolder(
 }
 
 /** Permission for an endpoint, also as a probe. */
-function leaseOf(endpoint: Endpoint, tokens: number): Lease | undefined {
+function permitOf(endpoint: Endpoint, tokens: number): SendPermit | undefined {
   if (endpoint.isOpen) return admitted(endpoint, tokens);
   if (!endpoint.isProbeDue) return undefined;
   const admission = endpoint.pace.tryAdmit(tokens);
@@ -294,7 +294,7 @@ function leaseOf(endpoint: Endpoint, tokens: number): Lease | undefined {
   return { endpoint, admission, isProbe: true };
 }
 
-function admitted(endpoint: Endpoint, tokens: number): Lease | undefined {
+function admitted(endpoint: Endpoint, tokens: number): SendPermit | undefined {
   const admission = endpoint.pace.tryAdmit(tokens);
   return admission && { endpoint, admission, isProbe: false };
 }

@@ -36,7 +36,7 @@ export type Outcome<T> =
   | { of: "endpoint"; down: SluiceError | undefined; waitMs?: number };
 
 /** Permission to send one request. */
-export interface Lease {
+export interface SendPermit {
   endpoint: Endpoint;
   admission: Admission;
   /** The endpoint is paused, and this request probes it. */
@@ -119,7 +119,8 @@ export class Endpoint implements RoutedEndpoint {
     this.seed = textHash(this.address);
     this.weight = own.weight;
     this.isOpenaiItself = isOpenaiItself(own.baseUrl);
-    // Who waits for no endpoint passes on how long it asks to wait.
+    // Online, `maxEndpointDownMs` is 0: nobody waits here, and the client gets the endpoint's
+    // Retry-After, uncut by it.
     const maxWaitMs = options.maxEndpointDownMs || undefined;
     this.#failures = new FailureReader(secrets, clock.now, maxWaitMs);
     this.breaker = new EndpointBreaker({
@@ -163,34 +164,34 @@ export class Endpoint implements RoutedEndpoint {
    */
   send<T extends { usage: Usage }>(
     call: Call<T>,
-    lease: Lease,
+    permit: SendPermit,
     signal: AbortSignal,
   ): Promise<Outcome<T>> {
-    if (call.traced) return this.#sendTraced(call, lease, signal, call.traced);
-    const body = this.#bodyOf(call, lease);
+    if (call.traced) return this.#sendTraced(call, permit, signal, call.traced);
+    const body = this.#bodyOf(call, permit);
     const replied = this.#transport.post(this.#paths[call.form], body, signal, call.sink?.());
-    return this.#settled(replied, call, lease);
+    return this.#settled(replied, call, permit);
   }
 
   /** A row that no body can be made of, such as one with a slow pattern, gives its place back. */
-  #bodyOf(call: Pick<Call<never>, "body">, lease: Lease): RequestBody {
+  #bodyOf(call: Pick<Call<never>, "body">, permit: SendPermit): RequestBody {
     try {
       return call.body(this.isOpenaiItself);
     } catch (error) {
-      this.release(lease);
+      this.release(permit);
       throw error;
     }
   }
 
   async #sendTraced<T extends { usage: Usage }>(
     call: Call<T>,
-    lease: Lease,
+    permit: SendPermit,
     signal: AbortSignal,
     requests: readonly InferenceRequest[],
   ): Promise<Outcome<T>> {
     const { telemetry, options, clock } = this.#context;
     const facts = { telemetry, model: options.name, address: new URL(this.address) };
-    const body = this.#bodyOf(call, lease);
+    const body = this.#bodyOf(call, permit);
     const span = new CallSpan(requests, { ...facts, now: () => clock.monotonic() });
     const sink = span.watched(call.sink?.());
     const path = this.#paths[call.form];
@@ -200,7 +201,7 @@ export class Endpoint implements RoutedEndpoint {
         span.replied(reply.status);
         return reply;
       });
-      const outcome = await this.#settled(noted, call, lease);
+      const outcome = await this.#settled(noted, call, permit);
       if (outcome.of === "answer") span.answered(outcome.value);
       else span.failed((outcome.of === "request" ? outcome.error : outcome.down)?.code);
       return outcome;
@@ -213,23 +214,23 @@ export class Endpoint implements RoutedEndpoint {
   #settled<T extends { usage: Usage }>(
     replied: Promise<HttpReply>,
     call: Call<T>,
-    lease: Lease,
+    permit: SendPermit,
   ): Promise<Outcome<T>> {
     return replied.then(
       (reply) => {
         const isGood = reply.status >= 200 && reply.status < 300;
-        return isGood ? this.#answered(call, reply, lease) : this.#refused(reply, lease, call);
+        return isGood ? this.#answered(call, reply, permit) : this.#refused(reply, permit, call);
       },
       (error: unknown) => {
-        if (error instanceof TransportError) return this.#lost(error, lease);
-        this.release(lease);
+        if (error instanceof TransportError) return this.#lost(error, permit);
+        this.release(permit);
         throw error;
       },
     );
   }
 
   /** Returns an unused permission. */
-  release({ admission, isProbe }: Lease): void {
+  release({ admission, isProbe }: SendPermit): void {
     if (isProbe) this.breaker.abandon();
     admission.end({ outcome: "abandoned" });
   }
@@ -240,7 +241,11 @@ export class Endpoint implements RoutedEndpoint {
     await this.#transport.close(error);
   }
 
-  #answered<T extends { usage: Usage }>(call: Call<T>, reply: HttpReply, lease: Lease): Outcome<T> {
+  #answered<T extends { usage: Usage }>(
+    call: Call<T>,
+    reply: HttpReply,
+    permit: SendPermit,
+  ): Outcome<T> {
     const { headers } = reply;
     let value: T;
     try {
@@ -249,21 +254,21 @@ export class Endpoint implements RoutedEndpoint {
       if (error instanceof SluiceError) {
         const { promptTokens, completionTokens } = error.paid ?? nothingPaid;
         const end = { outcome: "answered", promptTokens, completionTokens, headers } as const;
-        return this.#failed(error, lease, end);
+        return this.#failed(error, permit, end);
       }
-      this.release(lease);
+      this.release(permit);
       throw error;
     }
     this.#failuresInARow = 0;
-    this.breaker.reached(lease.isProbe);
+    this.breaker.reached(permit.isProbe);
     const { promptTokens, completionTokens } = value.usage;
-    lease.admission.end({ outcome: "answered", promptTokens, completionTokens, headers });
+    permit.admission.end({ outcome: "answered", promptTokens, completionTokens, headers });
     return { of: "answer", value };
   }
 
   #refused(
     reply: HttpReply,
-    lease: Lease,
+    permit: SendPermit,
     { mayLackPath = false }: Pick<Call<never>, "mayLackPath">,
   ): Outcome<never> {
     const { status, headers } = reply;
@@ -271,42 +276,42 @@ export class Endpoint implements RoutedEndpoint {
     if (failure.of === "request") {
       const end: AdmissionEnd =
         status >= 500 ? { outcome: "failed" } : { outcome: "answered", ...nothingPaid, headers };
-      return this.#failed(this.#withKeyHint(failure.error), lease, end);
+      return this.#failed(this.#withKeyHint(failure.error), permit, end);
     }
     const { retryAfterMs = 0 } = failure.failure;
     const end: AdmissionEnd = { outcome: "limited", retryAfterMs, headers };
     // One request too many, for the pace to handle, as long as others are answered.
-    const isMomentary = !lease.isProbe && !this.breaker.isPaused && this.pace.isAnswering;
+    const isMomentary = !permit.isProbe && !this.breaker.isPaused && this.pace.isAnswering;
     if (isMomentary) {
-      lease.admission.end(end);
+      permit.admission.end(end);
       const waitMs = Math.min(retryAfterMs, maxMomentaryWaitMs);
       return { of: "endpoint", down: undefined, waitMs };
     }
-    const paused = this.#pause(failure.failure, lease, end);
+    const paused = this.#pause(failure.failure, permit, end);
     if (this.#context.beside.isOtherOpen(this)) return paused;
     // It waits, so that another request finds out whether all have to wait.
     return { ...paused, waitMs: retryAfterMs };
   }
 
-  #lost(error: TransportError, lease: Lease): Outcome<never> {
+  #lost(error: TransportError, permit: SendPermit): Outcome<never> {
     const failure = this.#failures.ofTransport(error);
     const end: AdmissionEnd = { outcome: "failed" };
-    if (failure.of === "endpoint") return this.#pause(failure.failure, lease, end);
-    return this.#failed(failure.error, lease, end);
+    if (failure.of === "endpoint") return this.#pause(failure.failure, permit, end);
+    return this.#failed(failure.error, permit, end);
   }
 
   /** The request failed; if requests fail one after the other, the endpoint is ill. */
-  #failed(error: SluiceError, lease: Lease, end: AdmissionEnd): Outcome<never> {
+  #failed(error: SluiceError, permit: SendPermit, end: AdmissionEnd): Outcome<never> {
     const isOwnFault = endpointFaults.has(error.code);
     this.#failuresInARow = isOwnFault ? this.#failuresInARow + 1 : 0;
-    const isIll = lease.isProbe || this.#failuresInARow >= maxEndpointFailures;
+    const isIll = permit.isProbe || this.#failuresInARow >= maxEndpointFailures;
     // The last one stays in use, because the requests may be at fault.
     if (isOwnFault && isIll && this.#context.beside.isOtherOpen(this)) {
-      return this.#pause({ message: error.message }, lease, end);
+      return this.#pause({ message: error.message }, permit, end);
     }
     const isTakenOut = error.scope === "run" && this.#context.beside.takeOut(this, error);
-    this.breaker.reached(lease.isProbe);
-    lease.admission.end(end);
+    this.breaker.reached(permit.isProbe);
+    permit.admission.end(end);
     if (isTakenOut) return { of: "endpoint", down: undefined };
     return { of: "request", error, endpoint: this };
   }
@@ -314,12 +319,12 @@ export class Endpoint implements RoutedEndpoint {
   // The breaker first: the end of an admission lets others in.
   #pause(
     failure: EndpointFailure,
-    lease: Lease,
+    permit: SendPermit,
     end: AdmissionEnd,
   ): Outcome<never> & { of: "endpoint" } {
-    const down = this.breaker.fail(failure, lease.isProbe);
+    const down = this.breaker.fail(failure, permit.isProbe);
     // Later requests, of online callers, learn of it at once instead of waiting.
-    lease.admission.end(down ? { outcome: "abandoned" } : end);
+    permit.admission.end(down ? { outcome: "abandoned" } : end);
     return { of: "endpoint", down };
   }
 

@@ -40,8 +40,8 @@ export class RequestSender {
       if (this.#closedBy) throw this.#closedBy;
       // After part of one answer was reported, another one cannot follow.
       if (call.hasTold) throw new SluiceError("CONNECTION_LOST", "in the middle of an answer");
-      const lease = this.#pool.tryTake(wish) ?? (await this.#pool.take(wish, signal));
-      const outcome = await lease.endpoint.send(call, lease, signal);
+      const permit = this.#pool.tryTake(wish) ?? (await this.#pool.take(wish, signal));
+      const outcome = await permit.endpoint.send(call, permit, signal);
       if (outcome.of === "answer") return outcome.value;
       if (outcome.of === "endpoint") {
         if (outcome.down) throw outcome.down;

@@ -12,7 +12,6 @@ import { openaiBatch, resultsHoldFailed } from "../openai-batch/batch-lines.ts";
 import { RowFiles } from "../plan/job-files.ts";
 import { plannedRows, readOptionsOf, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
-import type { RequestCounts } from "../status/request-counts.ts";
 import type { AttemptCounts, Commit, PreparedCounts } from "./commit.ts";
 import { type AttemptEnd, endByCommit, isJournalNeeded } from "./commit-attempt.ts";
 import { type JournalListener, type JournalPlace, JournalWriter } from "./journal.ts";
@@ -28,6 +27,7 @@ import {
 import { OutcomeTable } from "./outcomes.ts";
 import { type PartFiles, PartWriter } from "./part-writer.ts";
 import { type Replayed, type RowReplies, replayJournals } from "./replay.ts";
+import type { RequestCounts } from "./request-counts.ts";
 import type { EarlierEnds } from "./suspects.ts";
 import { AttemptTally } from "./tally.ts";
 
@@ -204,7 +204,7 @@ export class TaskAttempt {
   }
 
   notePrepared(counts: PreparedCounts): void {
-    this.#tally.kept(counts);
+    this.#tally.prepared(counts);
   }
 
   get isFull(): boolean {

@@ -3,10 +3,10 @@ import type { ErrorCode } from "../../foundation/error-table.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { limits } from "../../foundation/limits.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/costs.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { commitPath, type RunGeneration } from "../directory/layout.ts";
 import { createOnce, recordBytes } from "../directory/records.ts";
-import type { FileRecord } from "../plan/plan.ts";
-import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
+import { addRequestCounts, noRequests, type RequestCounts } from "./request-counts.ts";
 
 /** Counts of rows by outcome. Each planned row is in exactly one of answered, filtered, failed. */
 export interface RowCounts {

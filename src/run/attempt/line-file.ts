@@ -1,8 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { HashedFile } from "../output/hashed-file.ts";
-import type { FileRecord } from "../plan/plan.ts";
 
 /** Small, so that lines die young: each is several objects until they are written together. */
 const flushChars = 32 * 1024;

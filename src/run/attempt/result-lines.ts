@@ -10,8 +10,8 @@ import { BatchLines, resultsHoldFailed, writesBatchLines } from "../openai-batch
 import { publishedForm } from "../output/published-form.ts";
 import type { Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
-import type { RequestCounts } from "../status/request-counts.ts";
 import type { JournalLine, RequestRecord } from "./journal-line.ts";
+import type { RequestCounts } from "./request-counts.ts";
 
 /** A failed row, as it is written for people and for `sluice retry`. */
 export interface DeadLetter {

@@ -47,9 +47,15 @@ interface Condemned {
   code: DeadlyCode;
 }
 
+/** Deaths that make progress: each halves the suspects until one is alone. */
+export function leadingDeaths(suspects: number): number {
+  return Math.ceil(Math.log2(suspects + 1)) + limits.maxRowKills;
+}
+
 /**
  * Finds the rows that may have ended a worker, from the journals of earlier attempts and the
- * coordinator's view: rows that were sent and have no outcome on file.
+ * coordinator's view: rows that were sent and have no outcome on file. See ARCHITECTURE, "Four
+ * searches for what kills an engine".
  */
 export class SuspectSearch {
   readonly #ends: EarlierEnds;

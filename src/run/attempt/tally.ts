@@ -22,7 +22,7 @@ export class AttemptTally {
     return answered + failed + filtered;
   }
 
-  kept(counts: PreparedCounts): void {
+  prepared(counts: PreparedCounts): void {
     countPrepared(this.counts, counts);
   }
 

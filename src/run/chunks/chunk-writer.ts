@@ -1,9 +1,9 @@
 import type { InputRow } from "../../data/row.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { EncodedFile, type Encoding } from "../output/encoded-file.ts";
 import { HashedFile } from "../output/hashed-file.ts";
-import type { FileRecord } from "../plan/plan.ts";
 import { type ChunkFile, chunkPath } from "./chunk-folder.ts";
 
 export interface ChunkForm {

@@ -3,9 +3,9 @@ import { type Clock, sleep } from "../../foundation/clock.ts";
 import type { IndexRange } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
+import { committedTasks } from "../attempt/commits.ts";
 import { commitPath, type RunGeneration, sealPath } from "../directory/layout.ts";
 import { assertStands } from "../directory/run-storage.ts";
-import { committedTasks } from "../seal/commits.ts";
 import type { Claims, StandingClaim } from "./claims.ts";
 
 const maxClaimedTasks = 256;

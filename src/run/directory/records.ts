@@ -35,7 +35,7 @@ export function recordBytes(record: unknown): Buffer {
  *
  * @param idOf reads the creator's id from a record.
  * @returns the record that stands now, and whether it is ours.
- * @throws SluiceError of the storage if it stays unclear after `maxReadBacks` tries.
+ * @throws SluiceError of the storage if it stays unclear after `maxReadBacks` reads.
  */
 export async function createOnce<T>(
   storage: Pick<Storage, "createIfAbsent" | "read">,
@@ -44,7 +44,7 @@ export async function createOnce<T>(
   idOf: (record: T) => string,
 ): Promise<{ won: boolean; record: T }> {
   let failure: unknown;
-  for (let attempt = 0; attempt < maxReadBacks; attempt++) {
+  for (let reads = 0; reads < maxReadBacks; reads++) {
     try {
       const outcome = await storage.createIfAbsent(path, recordBytes(record));
       if (outcome === "created") return { won: true, record };

@@ -1,6 +1,6 @@
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { addErrors, type ErrorCounts } from "../attempt/commit.ts";
-import type { TaskCounts } from "../status/events.ts";
+import type { TaskCounts } from "../worker/protocol.ts";
 import type { RunningTask } from "./dispatched-task.ts";
 
 /** Work in tasks that are not committed. */

@@ -3,9 +3,10 @@ import type { Clock } from "../../foundation/clock.ts";
 import { asSluiceError, errorFromRecord, SluiceError } from "../../foundation/errors.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { Random } from "../../foundation/random.ts";
+import { Timers } from "../../foundation/timers.ts";
 import type { ErrorCounts } from "../attempt/commit.ts";
+import { leadingDeaths } from "../attempt/suspects.ts";
 import { CancelRequest } from "../coordinate/coordinator.ts";
-import { leadingDeaths } from "../execute/isolation.ts";
 import type { RunEvent } from "../status/events.ts";
 import { type FromWorker, protocolVersion } from "../worker/protocol.ts";
 import { DispatchTally, type PartialCounts } from "./dispatch-tally.ts";
@@ -23,11 +24,10 @@ import {
 import {
   DispatchedWorker,
   type DrainNotice,
-  type HeldTasks,
   type RefusedStart,
+  type TaskLimits,
   type WorkerHandle,
 } from "./dispatched-worker.ts";
-import { Timers } from "./timers.ts";
 
 export type { DrainNotice, RefusedStart, WorkerHandle };
 
@@ -46,7 +46,7 @@ export interface DispatchOptions {
    * then refuses at once. Its errors end the run.
    */
   startWorker(index: number, unwanted: AbortSignal): Promise<WorkerHandle | RefusedStart>;
-  held?: HeldTasks;
+  taskLimits?: TaskLimits;
   /** Lets workers go for which no task is left, before the run ends. Default: they stay. */
   releasesIdle?: boolean;
   /** Time for a worker to get ready; default `limits.workerReadyTimeoutMs`. */
@@ -89,7 +89,7 @@ export class Dispatcher {
   /** Notices that were given, each once. */
   readonly #noticed = new Set<string>();
   /** Indexes with a worker, or one that starts now or later. */
-  readonly #held = new Set<number>();
+  readonly #takenIndexes = new Set<number>();
   /** Tasks that were given so far. */
   #total: number;
   /** Whether there may be further tasks, and whether they are being found. */
@@ -147,21 +147,21 @@ export class Dispatcher {
   #fill(): void {
     const open = this.#total - this.#committed;
     for (let index = 0; index < Math.min(this.#options.workers, open); index++) {
-      if (!this.#held.has(index)) this.#start(index);
+      if (!this.#takenIndexes.has(index)) this.#start(index);
     }
   }
 
   #start(index: number, refusals = 0): void {
-    this.#held.delete(index);
+    this.#takenIndexes.delete(index);
     if (this.#isStopping || this.#isTail) return;
-    this.#held.add(index);
+    this.#takenIndexes.add(index);
     this.#starting++;
     const unwanted = this.#unwanted.signal;
     this.#options.startWorker(index, unwanted).then(
       (start) => {
         this.#starting--;
         if (!("refused" in start)) {
-          this.#join(new DispatchedWorker(index, start, this.#options.held));
+          this.#join(new DispatchedWorker(index, start, this.#options.taskLimits));
         } else if (unwanted.aborted) this.#giveBack(index);
         else this.#awaitRoom(index, refusals + 1, start);
       },
@@ -176,7 +176,7 @@ export class Dispatcher {
 
   /** Ends a start that was given up. A task may have come back since. */
   #giveBack(index: number): void {
-    this.#held.delete(index);
+    this.#takenIndexes.delete(index);
     if (!this.#isStopping && !this.#isTail) this.#fill();
     this.#settleIfOver();
   }
@@ -257,7 +257,7 @@ export class Dispatcher {
         this.#onTaskEnd(worker, message);
         break;
       case "task-asking":
-        this.#onAsking(worker, message);
+        this.#onAnnounced(worker, message);
         return;
       case "worker-beat":
         this.#onBeat(worker, message);
@@ -297,10 +297,10 @@ export class Dispatcher {
     else this.#drain(worker, { reason: "somebody deleted it", graceMs, leaveMs });
   }
 
-  #onAsking(worker: DispatchedWorker, message: FromWorker & { type: "task-asking" }): void {
+  #onAnnounced(worker: DispatchedWorker, message: FromWorker & { type: "task-asking" }): void {
     const running = worker.running.get(message.task);
-    if (message.isAll && running) running.asking = [];
-    running?.asking.push(message.rows);
+    if (message.isAll && running) running.announced = [];
+    running?.announced.push(message.rows);
   }
 
   // A worker of a later version may send unknown messages, which are not needed.
@@ -361,7 +361,7 @@ export class Dispatcher {
     running.done = done;
     const hasLeft = worker.leavesFor !== undefined;
     const kind = hasLeft && outcome === "canceled" ? "moves" : "failures";
-    this.#retry(running, hasProgressed(running), kind, failure);
+    this.#requeue(running, hasProgressed(running), kind, failure);
     this.#handOut(hasLeft);
   }
 
@@ -396,9 +396,9 @@ export class Dispatcher {
       if (!hasLeft && (endedFor === undefined || hasStalled)) {
         noteDeath(task, capacity, hasStalled);
       } else noteSpared(task);
-      this.#retry(task, hasProgress, hasLeft ? "moves" : "deaths", error);
+      this.#requeue(task, hasProgress, hasLeft ? "moves" : "deaths", error);
     }
-    if (isExpected || this.#isStopping) this.#held.delete(index);
+    if (isExpected || this.#isStopping) this.#takenIndexes.delete(index);
     else {
       const delayMs = backoffMs(++this.#deaths, this.#options.random, restartBackoff);
       this.#schedule(delayMs, () => this.#start(index));
@@ -407,7 +407,7 @@ export class Dispatcher {
     this.#settleIfOver();
   }
 
-  #retry(
+  #requeue(
     { state, done }: RunningTask,
     hasProgress: boolean,
     kind: "failures" | "deaths" | "moves",

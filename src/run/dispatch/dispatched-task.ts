@@ -1,9 +1,8 @@
 import type { ErrorCode } from "../../foundation/error-table.ts";
-import { parseIndexSet } from "../../foundation/index-set.ts";
+import { boundedIndexSet, parseIndexSet } from "../../foundation/index-set.ts";
 import { noUsage, type Usage } from "../../foundation/inference.ts";
 import type { ErrorCounts } from "../attempt/commit.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
-import { boundedIndexSet } from "../execute/row-reach.ts";
 import type { RunEvent } from "../status/events.ts";
 
 type RowErrorEvent = Extract<RunEvent, { type: "row-error" }>;
@@ -32,7 +31,7 @@ export interface RunningTask {
   /** Undefined before its start. */
   attempt: string | undefined;
   /** Index sets of rows that may be with its engine; none before the first request. */
-  asking: string[];
+  announced: string[];
   waiting: number;
   inFlight: number;
   done: number;
@@ -57,7 +56,7 @@ export function newTask(task: number): TaskState {
 /** A task that a worker just got, with so many rows. */
 export function newRunning(state: TaskState, waiting: number): RunningTask {
   const told = { inFlight: 0, done: 0, failed: 0, usage: noUsage };
-  return { state, attempt: undefined, asking: [], waiting, ...told };
+  return { state, attempt: undefined, announced: [], waiting, ...told };
 }
 
 /** True if more rows have an outcome than at its last failure. */
@@ -79,12 +78,12 @@ export function* newErrors({ told }: TaskState, errors: ErrorCounts): Generator<
 
 /** Records that the task's worker, with `capacity` requests in flight, died or hung. */
 export function noteDeath(
-  { state, attempt, asking }: RunningTask,
+  { state, attempt, announced }: RunningTask,
   capacity: number,
   hasStalled = false,
 ): void {
-  if (attempt === undefined || asking.length === 0) return;
-  const sets = asking.filter((set) => set !== "");
+  if (attempt === undefined || announced.length === 0) return;
+  const sets = announced.filter((set) => set !== "");
   const rows = sets.length === 0 ? "" : boundedIndexSet(parseIndexSet(sets.join(",")));
   const together = Math.max(1, Math.floor(capacity / 2));
   const suspects = { attempt, rows, together, ...(hasStalled && { stalled: true }) };

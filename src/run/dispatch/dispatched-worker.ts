@@ -34,7 +34,7 @@ export interface RefusedStart {
 /** Silent checks in a row after which a worker counts as hanging. */
 const maxMissedLooks = 2;
 
-export interface HeldTasks {
+export interface TaskLimits {
   /** Whether it holds tasks that its engine has no room for yet. Default: it does. */
   takesAhead?: boolean | undefined;
   /** Default, and most: `limits.maxOpenTasks`. */
@@ -69,7 +69,7 @@ export class DispatchedWorker {
   constructor(
     index: number,
     handle: WorkerHandle,
-    { takesAhead = true, maxOpenTasks = limits.maxOpenTasks }: HeldTasks = {},
+    { takesAhead = true, maxOpenTasks = limits.maxOpenTasks }: TaskLimits = {},
   ) {
     this.#takesAhead = takesAhead;
     this.#maxTasks = Math.min(maxOpenTasks, limits.maxOpenTasks);

@@ -2,7 +2,7 @@ import { describeEngine } from "../../engines/registry.ts";
 import type { JobSpec } from "../job/schema.ts";
 import type { BackendRun } from "./backend.ts";
 import { Dispatcher, type DispatchOptions } from "./dispatch.ts";
-import type { HeldTasks } from "./dispatched-worker.ts";
+import type { TaskLimits } from "./dispatched-worker.ts";
 
 /**
  * The dispatcher of a run, for a backend that starts workers one by one.
@@ -22,13 +22,13 @@ export function dispatcherOf(
     ...{ tasks, rowsOf, workers, maxFailedRows, failedBefore, onEvent, signal },
     ...{ startWorker, clock, random, ...options },
     readyTimeoutMs: readyTimeoutMs?.(job.model),
-    held: heldTasks(job.model),
+    taskLimits: taskLimitsOf(job.model),
     maxSilenceMs: job.workers.maxSilenceMs,
     maxTaskRetries: job.tasks.maxRetries,
   });
 }
 
-export function heldTasks(model: JobSpec["model"]): HeldTasks {
+export function taskLimitsOf(model: JobSpec["model"]): TaskLimits {
   const { takesAhead, maxOpenTasks } = describeEngine(model);
   return { takesAhead, maxOpenTasks: maxOpenTasks?.(model) };
 }

@@ -13,6 +13,9 @@ const toldShare = 0.25;
 /** How much of the time that opening took before counts on when it took less. */
 const openMsKept = 0.75;
 
+/** Enough rows wait; too few wait; the engine has room. */
+type Level = "enough" | "low" | "room";
+
 /**
  * Reports in time that a worker could take another task. With a slow engine, that is when fewer
  * rows wait than it can hold. A fast engine settles many rows while a task is opened, above all
@@ -21,8 +24,7 @@ const openMsKept = 0.75;
 export class Backlog {
   readonly #clock: Clock;
   readonly #onLowBacklog: () => void;
-  /** 0: enough rows wait; 1: too few wait; 2: the engine has room. */
-  #level = 0;
+  #level: Level = "enough";
   /** Waiting rows at the last report, or the most since then. */
   #toldAt = Number.POSITIVE_INFINITY;
   #openMs = 0;
@@ -60,11 +62,12 @@ export class Backlog {
   /** Checks the waiting rows, with `inFlight` of the engine's `capacity` in use. */
   look(waiting: number, capacity: number, inFlight: number): void {
     const wanted = Math.max(capacity, this.rowsAhead);
-    const level = waiting >= wanted ? 0 : inFlight < capacity ? 2 : 1;
+    const level: Level = waiting >= wanted ? "enough" : inFlight < capacity ? "room" : "low";
     // The dispatcher must not overestimate the waiting rows.
-    const isFewer = level > 0 && waiting <= this.#toldAt - wanted * toldShare;
-    const isRise = level > this.#level && (level === 2 || wanted === capacity);
-    const isTold = isRise || (isFewer && wanted > capacity);
+    const isFewer = level !== "enough" && waiting <= this.#toldAt - wanted * toldShare;
+    const isNewlyLow = level === "low" && this.#level === "enough" && wanted === capacity;
+    const isNewlyRoom = level === "room" && this.#level !== "room";
+    const isTold = isNewlyLow || isNewlyRoom || (isFewer && wanted > capacity);
     this.#level = level;
     this.#toldAt = isTold ? waiting : Math.max(waiting, this.#toldAt);
     if (isTold) this.#onLowBacklog();

@@ -2,7 +2,7 @@ import type { InputRow } from "../../data/row.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { withoutSecrets } from "../../engines/secrets.ts";
 import type { Clock } from "../../foundation/clock.ts";
-import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, rowFailed, type SluiceError } from "../../foundation/errors.ts";
 import type { InferenceResponse } from "../../foundation/inference.ts";
 import type { RowArrangement, TaskAttempt } from "../attempt/attempt.ts";
 import { Backlog } from "./backlog.ts";
@@ -85,7 +85,7 @@ export class Executor {
   add(attempt: TaskAttempt): void {
     const { arrange } = this.#options;
     this.#open.set(attempt, new RowSource(attempt, () => this.#pump(), arrange));
-    if (attempt.complete) this.#leave(attempt);
+    if (attempt.complete) this.#completeAttempt(attempt);
   }
 
   /** Continues after something outside made room (the journal was written). */
@@ -259,8 +259,8 @@ export class Executor {
     );
   }
 
-  /** Records that a request left the engine; false if its attempt was given up. */
-  #left(source: RowSource): boolean {
+  /** Records that a request is no longer at the engine; false if its attempt was given up. */
+  #requestEnded(source: RowSource): boolean {
     this.#inFlight--;
     source.inFlight--;
     this.#settleIdle();
@@ -269,7 +269,7 @@ export class Executor {
 
   #onResponse(rowTry: RowTry, response: InferenceResponse): void {
     this.#pumpSoon();
-    if (!this.#left(rowTry.work.source)) return;
+    if (!this.#requestEnded(rowTry.work.source)) return;
     const { work, at } = rowTry;
     const { promptSet, redact } = this.#options;
     const isCleared = this.#isolation.resolved(rowTry);
@@ -299,7 +299,7 @@ export class Executor {
 
   #onError(rowTry: RowTry, thrown: unknown): void {
     this.#pumpSoon();
-    if (!this.#left(rowTry.work.source)) return;
+    if (!this.#requestEnded(rowTry.work.source)) return;
     const error = withoutSecrets(asSluiceError(thrown), this.#options.redact);
     const { work, at } = rowTry;
     if (error.paid) work.attempt.noteInvalid(work.index, error.paid);
@@ -351,9 +351,9 @@ export class Executor {
   #settle(work: RowWork): void {
     const { attempt, source } = work;
     if (!source.isOpen) return;
-    const { rows } = work;
-    source.rowsInPlay -= rows;
-    for (let row = 0; row < rows; row++) this.backlog.noteSettled();
+    const { rowCount } = work;
+    source.rowsInPlay -= rowCount;
+    for (let row = 0; row < rowCount; row++) this.backlog.noteSettled();
     try {
       work.settle(this.#options.promptSet);
     } catch (error) {
@@ -361,13 +361,12 @@ export class Executor {
     }
     if (work.failure && this.#options.failOnRowError) {
       const { message, place, ownHint: hint } = work.failure;
-      const error = new SluiceError("ROW_FAILED", message, { ...place, file: undefined, hint });
-      return this.#options.onFailure(attempt, error);
+      return this.#options.onFailure(attempt, rowFailed({ message, hint, field: place.field }));
     }
-    if (attempt.complete) this.#leave(attempt);
+    if (attempt.complete) this.#completeAttempt(attempt);
   }
 
-  #leave(attempt: TaskAttempt): void {
+  #completeAttempt(attempt: TaskAttempt): void {
     const closed = this.#open.get(attempt)?.close() ?? Promise.resolve();
     this.#open.delete(attempt);
     // The input is no longer needed.

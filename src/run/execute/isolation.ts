@@ -23,18 +23,14 @@ export function takeAll(work: RowWork, promptSet: PromptSet): RowTry[] {
   return rowTries;
 }
 
-/** Deaths that make progress: each halves the suspects until one is alone. */
-export function leadingDeaths(suspects: number): number {
-  return Math.ceil(Math.log2(suspects + 1)) + limits.maxRowKills;
-}
-
 /**
  * Finds the row that ends or stalls its engine, without harm to its neighbours. Rows in flight at
  * the engine's death are sent again in groups, with nothing beside them. A group that dies is
  * halved. A row that ends the engine `limits.maxRowKills` times alone is given up.
  *
  * For rows that end the worker itself: `RowReach` announces them, the dispatcher's `noteDeath`
- * hands them to the next attempt, and `attempt/suspects.ts` halves them there.
+ * hands them to the next attempt, and `attempt/suspects.ts` halves them there. See ARCHITECTURE,
+ * "Four searches for what kills an engine".
  */
 export class Isolation {
   #groups: RowTry[][] = [];

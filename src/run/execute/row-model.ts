@@ -9,14 +9,14 @@ import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 import { problemsError } from "../job/problem.ts";
 import { type JobSpec, jobSchema } from "../job/schema.ts";
+import { FitWatch } from "../plan/fit-watch.ts";
 import { RowFiles } from "../plan/job-files.ts";
 import { assertAskable, parametersOf, promptSetOf } from "../plan/job-prompts.ts";
 import { areRepeatable } from "../reuse/request-key.ts";
 import { withReuse } from "../reuse/reusing-engine.ts";
 import { fetchingFiles } from "./fetching-engine.ts";
-import { FitWatch } from "./fit-watch.ts";
 import type { RequestTraces } from "./request-traces.ts";
-import { askUntilAccepted } from "./tries.ts";
+import { sendUntilAccepted } from "./tries.ts";
 
 type Call = Parameters<RowModel["ask"]>[2];
 
@@ -169,7 +169,7 @@ class AskedModel implements RowModel {
       if (this.#traces) next.trace = this.#traces.next();
       return this.#engine.infer(next, signal);
     };
-    return askUntilAccepted(ask, request, {
+    return sendUntilAccepted(ask, request, {
       ...{ promptSet: this.#promptSet, maxTries: maxAttempts, clock, random, signal, addUsage },
     });
   }

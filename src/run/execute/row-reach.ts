@@ -1,11 +1,8 @@
-import { formatIndexSet, type IndexRange, rangesOf } from "../../foundation/index-set.ts";
+import { boundedIndexSet, formatIndexSet, rangesOf } from "../../foundation/index-set.ts";
 import type { UpcomingRows } from "../attempt/attempt.ts";
 
 /** Most rows that a worker announces at once before sending them. */
 export const maxAnnouncedRows = 1024;
-
-/** Most ranges of rows in one announcement; beyond that, all rows from the first to the last. */
-export const maxAnnouncedRanges = 1024;
 
 /** Reports rows that may be sent, as an index set: all of them, or additional ones. */
 export type SayRows = (rows: string, isAll: boolean) => void;
@@ -66,14 +63,4 @@ function textOf(rows: readonly number[]): string {
   const isRun = rows.every((row, at) => row === first! + at);
   if (isRun && first !== undefined && last !== undefined) return formatIndexSet([{ first, last }]);
   return boundedIndexSet(rangesOf(rows));
-}
-
-/**
- * An index set as a text of limited size, even if many rows wait for another try: beyond
- * `maxAnnouncedRanges`, it has all rows from the first to the last.
- */
-export function boundedIndexSet(ranges: readonly IndexRange[]): string {
-  const [first, last] = [ranges[0], ranges.at(-1)];
-  if (ranges.length <= maxAnnouncedRanges || !first || !last) return formatIndexSet(ranges);
-  return formatIndexSet([{ first: first.first, last: last.last }]);
 }

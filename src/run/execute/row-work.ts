@@ -67,7 +67,7 @@ export class RowWork {
     this.#tries = isOne ? [0] : new Array(requests.length).fill(0);
   }
 
-  get rows(): number {
+  get rowCount(): number {
     return this.#rows?.length ?? 1;
   }
 

@@ -14,7 +14,7 @@ import { promptSetOf } from "../plan/job-prompts.ts";
 import { readOptionsOf } from "../plan/plan.ts";
 import { drawSample, findInput } from "../plan/scan-input.ts";
 import { resultText, writtenNumbers } from "./row-work.ts";
-import { askUntilAccepted } from "./tries.ts";
+import { sendUntilAccepted } from "./tries.ts";
 
 export interface RowStreamOptions {
   engine: Engine;
@@ -240,20 +240,20 @@ class RowStream {
     const request =
       rows.length === 1 ? only : { ...only!, rows: requests.map((each) => each.row!) };
     const numbers = rows.length === 1 ? writtenNumbers(row, requests) : undefined;
-    const response = await this.#askUntilAccepted(request!, rows);
+    const response = await this.#sendUntilAccepted(request!, rows);
     return (response.rows ?? []).map((value) => ({
       value: toCodeValue(value) as ExactRow,
       text: () => resultText(value, numbers),
     }));
   }
 
-  #askUntilAccepted(
+  #sendUntilAccepted(
     request: InferenceRequest,
     rows: readonly InputRow[],
   ): Promise<InferenceResponse> {
     const { clock, random } = this.#options.dependencies;
     let isSuspect = false;
-    return askUntilAccepted((it) => (isSuspect ? this.#askAlone(it) : this.#ask(it)), request, {
+    return sendUntilAccepted((it) => (isSuspect ? this.#sendAlone(it) : this.#send(it)), request, {
       ...{ promptSet: this.#promptSet, clock, random, signal: this.#signal },
       maxTries: this.#job.retries.maxAttempts,
       accept(response) {
@@ -269,12 +269,12 @@ class RowStream {
     });
   }
 
-  #ask(request: InferenceRequest): Promise<InferenceResponse> {
+  #send(request: InferenceRequest): Promise<InferenceResponse> {
     return this.#options.engine.infer(request, this.#signal);
   }
 
-  /** Sends a request alone, to find the cause of an engine's end. */
-  async #askAlone(request: InferenceRequest): Promise<InferenceResponse> {
+  /** Sends a suspect alone: see ARCHITECTURE, "Four searches for what kills an engine". */
+  async #sendAlone(request: InferenceRequest): Promise<InferenceResponse> {
     this.#suspects++;
     this.#noteReturn();
     const earlier = this.#lastAlone;
@@ -287,7 +287,7 @@ class RowStream {
         await this.#returned.promise;
       }
       this.#signal.throwIfAborted();
-      const response = this.#ask(request);
+      const response = this.#send(request);
       this.#options.engine.flush?.();
       return await response;
     } finally {

@@ -91,13 +91,13 @@ export function tryAfter(
  * Sends a request until an answer is accepted, for callers that wait for one row. The executor,
  * which fills an engine with the rows of many tasks, also uses `tryAfter`.
  *
- * @param ask sends a request to the engine.
+ * @param send sends a request to the engine.
  * @param accept takes a response or throws its fault; default: checks the form of its answers.
  * @throws SluiceError the failure of the last try, and at once one that may not pass; the reason of
  *   the signal.
  */
-export async function askUntilAccepted(
-  ask: (request: InferenceRequest) => Promise<InferenceResponse>,
+export async function sendUntilAccepted(
+  send: (request: InferenceRequest) => Promise<InferenceResponse>,
   request: InferenceRequest,
   options: TryOptions & {
     clock: Clock;
@@ -115,7 +115,7 @@ export async function askUntilAccepted(
   for (let tries = 1; ; tries++) {
     signal.throwIfAborted();
     try {
-      const response = await ask(tried.request);
+      const response = await send(tried.request);
       if (!response.reused) addUsage?.(response.usage);
       return accept?.(response) ?? acceptAnswers(tried, response, promptSet);
     } catch (thrown) {

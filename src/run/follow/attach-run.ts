@@ -1,19 +1,20 @@
 import { sleep } from "../../foundation/clock.ts";
 import { errorFromRecord, SluiceError } from "../../foundation/errors.ts";
+import { committedTasks } from "../attempt/commits.ts";
 import { countCancels, leadingCoordinator } from "../coordinate/coordinator.ts";
 import { isAtWork, lookAtLives } from "../coordinate/lives.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import { runStorage } from "../directory/run-storage.ts";
+import { pendingTasks } from "../dispatch/pending-tasks.ts";
 import { readPlan } from "../plan/plan.ts";
 import { openRetry } from "../retry/abandon-retry.ts";
 import { type RunContext, runContext } from "../run-context.ts";
-import { pendingTasks, placesOf, type RunResult, sealedResult, stoppedResult } from "../run-job.ts";
-import { committedTasks } from "../seal/commits.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { sealAsLeader } from "../seal/seal-as-leader.ts";
 import { readManifest } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
+import { placesOf, type RunResult, sealedResult, stoppedResult } from "../status/run-result.ts";
 import { RunFollower } from "./run-follower.ts";
 
 const lookIntervalMs = 1000;

@@ -1,9 +1,9 @@
 import { sleep } from "../../foundation/clock.ts";
 import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { committedTasks } from "../attempt/commits.ts";
 import { countCancels } from "../coordinate/coordinator.ts";
 import type { BackendRun } from "../dispatch/backend.ts";
 import type { DispatchEnd } from "../dispatch/dispatch.ts";
-import { committedTasks } from "../seal/commits.ts";
 import { RunFollower } from "./run-follower.ts";
 
 /** Time between two looks at the run directory; more if a look takes long. */

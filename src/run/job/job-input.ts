@@ -500,7 +500,10 @@ export interface JobRetries {
 
 /** How often a task is tried. Default: `{}`. */
 export interface JobTasks {
-  /** Extra tries of a task after its worker died. Default: `3`. */
+  /**
+   * Extra tries of a task that failed or whose worker died, without progress in between. Default:
+   * `3`.
+   */
   maxRetries?: number | undefined;
 }
 

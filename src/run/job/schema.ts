@@ -365,7 +365,9 @@ const plainJob = z.strictObject({
           .int()
           .min(0)
           .default(limits.maxTaskRetries)
-          .describe("Extra tries of a task after its worker died"),
+          .describe(
+            "Extra tries of a task that failed or whose worker died, without progress in between",
+          ),
       })
       .prefault({}),
   ),

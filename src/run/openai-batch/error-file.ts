@@ -1,10 +1,10 @@
 import { relative } from "node:path";
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { HashedFile, writeWhole } from "../output/hashed-file.ts";
-import type { FileRecord } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 import { letterLines } from "../seal/task-files.ts";

@@ -3,7 +3,7 @@ import type { RowEncoder } from "../../data/formats/encoder.ts";
 import type { CarriedGroup } from "../../data/formats/parquet/carried-groups.ts";
 import { openEncoder, type ResultFormat } from "../../data/formats/result-format.ts";
 import type { Storage } from "../../data/storage/storage.ts";
-import type { FileRecord } from "../plan/plan.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { HashedFile, writeWhole } from "./hashed-file.ts";
 
 /** Lines passed to an encoder at once: few enough to die young. */

@@ -1,7 +1,7 @@
 import type { Hash } from "node:crypto";
 import type { Storage, Writer } from "../../data/storage/storage.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
-import type { FileRecord } from "../plan/plan.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 
 /** Lines are kept until they have this many characters. */
 const flushChars = 256 * 1024;

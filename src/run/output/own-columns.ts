@@ -4,9 +4,9 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { type ExactRow, parseExactly } from "../../foundation/exact-json.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { readLines } from "../directory/lines.ts";
 import { readJson } from "../directory/records.ts";
-import type { FileRecord } from "../plan/plan.ts";
 
 /**
  * The columns of an attempt's rows, and of columns known before. Columns known only from rows may

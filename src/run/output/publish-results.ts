@@ -1,9 +1,9 @@
 import type { Column } from "../../data/columns.ts";
 import type { Storage } from "../../data/storage/storage.ts";
 import type { Commit } from "../attempt/commit.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { attemptPaths, partPath, partWidth } from "../directory/layout.ts";
 import { fileChunks, readLineBatches, recordedLineBatches } from "../directory/lines.ts";
-import type { FileRecord } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import { EncodedFile, type Encoding, encodeFile } from "./encoded-file.ts";

@@ -5,14 +5,15 @@ import { type LongerTasks, type ReadOptions, readRows } from "../../data/slices.
 import { bytesReader } from "../../data/storage/bytes-reader.ts";
 import type { RandomReader, Storage, Writer } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { sha256Hex, sha256Stream } from "../../foundation/hashing.ts";
+import { sha256Stream } from "../../foundation/hashing.ts";
 import { indexesIn } from "../../foundation/index-set.ts";
 import { limits } from "../../foundation/limits.ts";
+import type { RequestCounts } from "../attempt/request-counts.ts";
+import { type FileRecord, storeFile } from "../directory/file-record.ts";
 import { partWidth, planPathOf, type RunGeneration, tasksPathOf } from "../directory/layout.ts";
 import { linesOf } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
-import type { RequestCounts } from "../status/request-counts.ts";
 import type { RowOrder } from "./prefix-order.ts";
 
 /** A file of tasks up to this size is written, and read, as a whole. */
@@ -40,29 +41,9 @@ export interface Task {
   rowHashes?: FileRecord;
 }
 
-/** A file of a run as its plan, commits and manifest name it. */
-export interface FileRecord {
-  path: string;
-  sha256: string;
-  bytes: number;
-}
-
 /** Rows of a task to process: of a sample or a retry, only some of those in its slices. */
 export function plannedRows({ rows, onlyRows = rows }: Pick<Task, "rows" | "onlyRows">): number {
   return onlyRows;
-}
-
-export function fileRecord(path: string, content: Uint8Array): FileRecord {
-  return { path, sha256: sha256Hex(content), bytes: content.length };
-}
-
-export async function storeFile(
-  storage: Storage,
-  path: string,
-  content: Uint8Array,
-): Promise<FileRecord> {
-  await storage.replace(path, content);
-  return fileRecord(path, content);
 }
 
 /** The work of a generation: frozen, hashed, serializable. */

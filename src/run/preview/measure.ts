@@ -8,7 +8,7 @@ import {
   noUsage,
   type Usage,
 } from "../../foundation/inference.ts";
-import { askUntilAccepted, type TryOptions } from "../execute/tries.ts";
+import { sendUntilAccepted, type TryOptions } from "../execute/tries.ts";
 import { charactersOf, type Pace, type RenderedRow, type RowCost } from "./estimate.ts";
 
 export interface MeasureOptions extends TryOptions {
@@ -129,7 +129,7 @@ async function costOf(engine: Engine, row: RenderedRow, options: MeasureOptions)
   try {
     for (let at = 0; at < requests.length; at++) {
       const request = promptSet.ready(requests, responses, at);
-      responses[at] = await askUntilAccepted(ask, request, { ...options, addUsage: add });
+      responses[at] = await sendUntilAccepted(ask, request, { ...options, addUsage: add });
     }
   } catch (thrown) {
     // The row is then a dead letter: no further request is sent for it.

@@ -11,6 +11,7 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RowRequest } from "../../prompt/row-request.ts";
 import { type Speed, speedOf } from "../advise/speed.ts";
+import { committedTasks } from "../attempt/commits.ts";
 import { pricesOf, type Spending, tokensOf, usdOf } from "../bill/costs.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPath } from "../directory/layout.ts";
@@ -30,7 +31,6 @@ import type { InputSummary, Plan } from "../plan/plan.ts";
 import { cameToNothing } from "../plan/standing-run.ts";
 import type { RunContext } from "../run-context.ts";
 import { withSharedLimits } from "../run-job.ts";
-import { committedTasks } from "../seal/commits.ts";
 import { readManifest } from "../seal/seals.ts";
 import type { RunEvent } from "../status/events.ts";
 import {

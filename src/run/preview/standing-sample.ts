@@ -1,9 +1,9 @@
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
+import { committedTasks, readCommits } from "../attempt/commits.ts";
 import { isSettled, rowsOfLine } from "../attempt/journal-line.ts";
 import { addPaidTokens } from "../attempt/tally.ts";
 import { type JournaledRun, journaledAttempts, journaledLines } from "../bill/journaled.ts";
 import { leadTimes } from "../coordinate/coordinator.ts";
-import { committedTasks, readCommits } from "../seal/commits.ts";
 import type { Pace, RowCost } from "./estimate.ts";
 
 /** The cost so far of an unfinished run. */

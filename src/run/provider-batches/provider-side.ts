@@ -4,11 +4,11 @@ import type { EngineContext } from "../../engines/engine.ts";
 import { describeEngine } from "../../engines/registry.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import type { Logger } from "../../foundation/logger.ts";
+import { committedTasks } from "../attempt/commits.ts";
 import { planPathOf } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
-import { committedTasks } from "../seal/commits.ts";
 import { readSeals } from "../seal/seals.ts";
 import { openBatchRecords } from "./batch-records.ts";
 

@@ -1,6 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
+import { committedTasks, readCommits } from "../attempt/commits.ts";
 import { addPaidAnswers, noPaidAnswers, type PaidAnswers } from "../bill/costs.ts";
 import { journaledAnswers, journaledAttempts, journaledLines } from "../bill/journaled.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
@@ -12,7 +13,6 @@ import { assertStands, runStorage } from "../directory/run-storage.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import { type Plan, readPlan, standingPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
-import { committedTasks, readCommits } from "../seal/commits.ts";
 import { endGeneration, manifestOf, readSeals, type Seal } from "../seal/seals.ts";
 
 /** The unfinished retry of a sealed run; undefined if there is none. */

@@ -9,17 +9,16 @@ import { shownPath } from "../../foundation/shown-path.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { changedRows } from "../attempt/row-hashes.ts";
 import type { RunDependencies } from "../dependencies.ts";
+import { type FileRecord, storeFile } from "../directory/file-record.ts";
 import { rowHashesPath } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { reachOf } from "../plan/job-files.ts";
 import {
   eachTask,
-  type FileRecord,
   type Plan,
   partDigits,
   readOptionsOf,
-  storeFile,
   storeTasks,
   type Task,
 } from "../plan/plan.ts";

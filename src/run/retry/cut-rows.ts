@@ -3,13 +3,14 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { parseExactly } from "../../foundation/exact-json.ts";
 import { indexesIn, indexSetOf } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
+import { addRequestCounts, noRequests, type RequestCounts } from "../attempt/request-counts.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { readLines } from "../directory/lines.ts";
 import { readJson } from "../directory/records.ts";
-import { type FileRecord, type Plan, readPlan, type Task, TaskTable } from "../plan/plan.ts";
+import { type Plan, readPlan, type Task, TaskTable } from "../plan/plan.ts";
 import type { ManifestTask } from "../seal/manifest.ts";
 import { letterLines } from "../seal/task-files.ts";
-import { addRequestCounts, noRequests, type RequestCounts } from "../status/request-counts.ts";
 
 /**
  * Rows of a task whose present answer was cut by the token limit: recorded by the first generation,

@@ -1,4 +1,5 @@
 import { quotedWord } from "../../foundation/shown-path.ts";
+import { noRequests } from "../attempt/request-counts.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
 import type { JobSpec } from "../job/schema.ts";
@@ -7,9 +8,9 @@ import { plannedColumns } from "../output/planned-columns.ts";
 import { eachTask, type Plan, partDigits, storeTasks, type Task } from "../plan/plan.ts";
 import { type FoundInput, findInput } from "../plan/scan-input.ts";
 import type { RunContext } from "../run-context.ts";
-import { type RunJobOptions, type RunResult, runJob } from "../run-job.ts";
+import { type RunJobOptions, runJob } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
-import { noRequests } from "../status/request-counts.ts";
+import type { RunResult } from "../status/run-result.ts";
 import { factsOf } from "./corrected-rows.ts";
 import type { FindTasks, RetryTasks } from "./plan-retry.ts";
 import { changedInput, rescanInput } from "./rescan.ts";

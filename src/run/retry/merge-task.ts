@@ -3,9 +3,10 @@ import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
 import { indexesIn } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { recordedLines } from "../directory/lines.ts";
 import { HashedFile, writeWhole } from "../output/hashed-file.ts";
-import type { FileRecord, Task } from "../plan/plan.ts";
+import type { Task } from "../plan/plan.ts";
 
 /** One task of the run before a retry, and the retry's work on it. */
 export interface MergeSource {

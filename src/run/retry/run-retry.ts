@@ -10,9 +10,10 @@ import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { readPlan } from "../plan/plan.ts";
 import { runContext } from "../run-context.ts";
-import { type CallOptions, type RunResult, runAndSeal, withSharedLimits } from "../run-job.ts";
+import { type CallOptions, runAndSeal, withSharedLimits } from "../run-job.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { publishNewestSeal } from "../seal/publish-seal.ts";
+import type { RunResult } from "../status/run-result.ts";
 import { openRetry } from "./abandon-retry.ts";
 import { correctedTasks } from "./corrected-rows.ts";
 import {

@@ -3,11 +3,14 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { addUsage } from "../../foundation/inference.ts";
 import { addErrors, type Commit, type ErrorCounts } from "../attempt/commit.ts";
+import { committedTasks, readCommit } from "../attempt/commits.ts";
+import { addRequestCounts, type RequestCounts } from "../attempt/request-counts.ts";
 import type { DeadLetter } from "../attempt/result-lines.ts";
 import { type Bill, BillTally } from "../bill/bill.ts";
 import { addPaidAnswers, noPaidAnswers } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import { removeClaims } from "../claims/claims.ts";
+import { type FileRecord, fileRecord } from "../directory/file-record.ts";
 import { commitPath, deadLetterPath, partPath, retryPaths } from "../directory/layout.ts";
 import { recordedLineBatches, recordedLines } from "../directory/lines.ts";
 import { readJson, recordBytes } from "../directory/records.ts";
@@ -21,8 +24,6 @@ import { publishedForm } from "../output/published-form.ts";
 import { writeOutputs } from "../output/write-outputs.ts";
 import {
   eachTask,
-  type FileRecord,
-  fileRecord,
   type Plan,
   partDigits,
   standingPlan,
@@ -30,7 +31,6 @@ import {
   TaskTable,
 } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
-import { committedTasks, readCommit } from "../seal/commits.ts";
 import { findDuplicateIds, type OfIds, presentIds } from "../seal/duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "../seal/manifest.ts";
 import {
@@ -42,7 +42,6 @@ import {
 } from "../seal/seal.ts";
 import { manifestOf, readSeals } from "../seal/seals.ts";
 import { letterLines, lettersFile, linesFile, mergedLines } from "../seal/task-files.ts";
-import { addRequestCounts, type RequestCounts } from "../status/request-counts.ts";
 import { knownCutRows } from "./cut-rows.ts";
 import { endOf, type MergedTask, type MergeSource, mergeTask, nextLine } from "./merge-task.ts";
 

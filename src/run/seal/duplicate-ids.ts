@@ -2,7 +2,8 @@ import type { RandomReader, Storage } from "../../data/storage/storage.ts";
 import { indexesIn } from "../../foundation/index-set.ts";
 import type { Commit } from "../attempt/commit.ts";
 import { idPairBytes } from "../attempt/id-hashes.ts";
-import { type FileRecord, readPlan, TaskTable } from "../plan/plan.ts";
+import type { FileRecord } from "../directory/file-record.ts";
+import { readPlan, TaskTable } from "../plan/plan.ts";
 import type { Manifest } from "./manifest.ts";
 
 const maxPairsInMemory = 2_000_000;

@@ -1,8 +1,8 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sha256Stream } from "../../foundation/hashing.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { fileChunks } from "../directory/lines.ts";
-import type { FileRecord } from "../plan/plan.ts";
 
 /** A segment of a file that must have this checksum. */
 export interface Segment {

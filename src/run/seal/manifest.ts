@@ -2,7 +2,8 @@ import type { Column } from "../../data/columns.ts";
 import type { Json } from "../../foundation/json.ts";
 import type { AttemptCounts } from "../attempt/commit.ts";
 import type { Bill } from "../bill/bill.ts";
-import type { FileRecord, InputSummary } from "../plan/plan.ts";
+import type { FileRecord } from "../directory/file-record.ts";
+import type { InputSummary } from "../plan/plan.ts";
 
 /** One task in the manifest: its published files, and its commit. */
 export interface ManifestTask {

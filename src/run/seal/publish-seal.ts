@@ -4,6 +4,7 @@ import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { unlessCleaned } from "../attempt/publish.ts";
 import { asMender, type Mender } from "../coordinate/menders.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import {
   deadLetterPrefix,
   manifestPathOf,
@@ -19,7 +20,7 @@ import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
 import { mergeFile, mergeParts } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
 import { type WholeOutput, writeOutputs } from "../output/write-outputs.ts";
-import { type FileRecord, type Plan, partDigits, readPlan, standingPlan } from "../plan/plan.ts";
+import { type Plan, partDigits, readPlan, standingPlan } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
 import { lookAtFile } from "./fingerprint.ts";
 import type { Manifest } from "./manifest.ts";

@@ -1,6 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
+import { committedTasks } from "../attempt/commits.ts";
 import { pricesOf } from "../bill/costs.ts";
 import { Coordinator, leadingCoordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
@@ -9,7 +10,6 @@ import { readPlan } from "../plan/plan.ts";
 import { type RunContext, runContext } from "../run-context.ts";
 import type { RunEvent } from "../status/events.ts";
 import type { RunWorkerOptions } from "../worker/run-worker.ts";
-import { committedTasks } from "./commits.ts";
 import type { Manifest } from "./manifest.ts";
 import { completeSeal } from "./publish-seal.ts";
 import { sealRun } from "./seal.ts";

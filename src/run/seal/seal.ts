@@ -3,11 +3,13 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { eachIndex } from "../../foundation/index-set.ts";
 import { type AttemptCounts, addCounts, type Commit, noCounts } from "../attempt/commit.ts";
+import { committedTasks, readStoredCommits, type StoredCommit } from "../attempt/commits.ts";
 import { publishTask } from "../attempt/publish.ts";
 import { BillTally } from "../bill/bill.ts";
 import type { Prices } from "../bill/costs.ts";
 import { mayRepeat, type RepeatedTask, repeatedTasks } from "../bill/repeated.ts";
 import { removeClaims } from "../claims/claims.ts";
+import { type FileRecord, fileRecord, storeFile } from "../directory/file-record.ts";
 import {
   attemptPaths,
   commitPath,
@@ -26,9 +28,8 @@ import {
   publishResults,
 } from "../output/publish-results.ts";
 import { publishedForm } from "../output/published-form.ts";
-import { eachTask, type FileRecord, fileRecord, storeFile, type Task } from "../plan/plan.ts";
+import { eachTask, type Task } from "../plan/plan.ts";
 import type { RunContext } from "../run-context.ts";
-import { committedTasks, readStoredCommits, type StoredCommit } from "./commits.ts";
 import { findDuplicateIds } from "./duplicate-ids.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";
 import { filesAtOnce, publishNewestSeal, publishSeal, type ViewLook } from "./publish-seal.ts";

@@ -2,6 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import type { PaidAnswers } from "../bill/costs.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import {
   planPath,
   type RunGeneration,
@@ -11,7 +12,7 @@ import {
 } from "../directory/layout.ts";
 import { createOnce, readJson, recordBytes } from "../directory/records.ts";
 import { runStorage } from "../directory/run-storage.ts";
-import type { FileRecord, Plan } from "../plan/plan.ts";
+import type { Plan } from "../plan/plan.ts";
 import type { Manifest, Success } from "./manifest.ts";
 
 /**

@@ -1,7 +1,7 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { asSluiceError } from "../../foundation/errors.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import { fileChunks, recordedLines } from "../directory/lines.ts";
-import type { FileRecord } from "../plan/plan.ts";
 import type { Manifest, ManifestTask } from "./manifest.ts";
 
 /**

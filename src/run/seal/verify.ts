@@ -5,9 +5,11 @@ import { sha256Hex } from "../../foundation/hashing.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import { canonicalJson } from "../../foundation/json.ts";
 import type { AttemptCounts, Commit } from "../attempt/commit.ts";
+import { committedTasks } from "../attempt/commits.ts";
 import type { Bill } from "../bill/bill.ts";
 import { noPaidAnswers, usdOf } from "../bill/costs.ts";
 import type { Mender } from "../coordinate/menders.ts";
+import type { FileRecord } from "../directory/file-record.ts";
 import {
   deadLetterPrefix,
   manifestPathOf,
@@ -28,7 +30,6 @@ import { type OutputPlaces, outputStorage } from "../output/plan-outputs.ts";
 import { publishedForm } from "../output/published-form.ts";
 import type { WholeOutput } from "../output/write-outputs.ts";
 import {
-  type FileRecord,
   type Plan,
   type PlannedOutputs,
   partDigits,
@@ -36,7 +37,6 @@ import {
   standingPlan,
   type Task,
 } from "../plan/plan.ts";
-import { committedTasks } from "./commits.ts";
 import { findDuplicateIds, presentIds } from "./duplicate-ids.ts";
 import { lookAtFile, type Segment } from "./fingerprint.ts";
 import type { Manifest, ManifestTask, Success } from "./manifest.ts";

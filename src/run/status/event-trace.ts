@@ -4,7 +4,8 @@ import { jsonIn } from "../../foundation/json.ts";
 import { GrowingLines } from "../directory/growing-lines.ts";
 import { eventLogPath, eventPrefix } from "../directory/layout.ts";
 import type { Plan } from "../plan/plan.ts";
-import type { RunEvent, RunProgress, TaskOutcome } from "./events.ts";
+import type { TaskOutcome } from "../worker/protocol.ts";
+import type { RunEvent, RunProgress } from "./events.ts";
 
 /** A writer's events of one task: its last start, and how that ended. */
 export interface TaskTrace {

@@ -4,19 +4,8 @@ import type { ErrorCode } from "../../foundation/error-table.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
-import type { ErrorCounts } from "../attempt/commit.ts";
 import type { Budget, Spending } from "../bill/costs.ts";
-
-/** The progress of the attempts at one task. */
-export interface TaskCounts {
-  /** Rows with an outcome, including resumed ones. */
-  done: number;
-  failed: number;
-  /** Rows with an answer that reached its token limit; absent = none. */
-  cut?: number;
-  /** Failed rows by code, with a first message. */
-  errors: ErrorCounts;
-}
+import type { TaskCounts, TaskOutcome } from "../worker/protocol.ts";
 
 /** Batches at a provider that are in the same state. */
 export interface BatchSum {
@@ -125,8 +114,6 @@ export type RunEvent =
   /** The run ended without a seal. */
   | { type: "run-stop"; error: ErrorRecord }
   | { type: "run-seal"; manifest: string; rows: number; failed: number };
-
-export type TaskOutcome = "committed" | "already-committed" | "failed" | "canceled";
 
 /** The last line of stdout: one JSON object, whatever else was shown. */
 export interface RunSummary {

@@ -1,7 +1,8 @@
 import type { Span, Telemetry, TraceContext } from "../../foundation/telemetry.ts";
 import { attemptSpanId, type RunTraceContext } from "../execute/request-traces.ts";
-import type { RunResult } from "../run-job.ts";
-import type { RunEvent, TaskOutcome } from "./events.ts";
+import type { TaskOutcome } from "../worker/protocol.ts";
+import type { RunEvent } from "./events.ts";
+import type { RunResult } from "./run-result.ts";
 
 const goodOutcomes: ReadonlySet<TaskOutcome> = new Set(["committed", "already-committed"]);
 

@@ -4,6 +4,7 @@ import type { ErrorRecord } from "../../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
 import { quotedWord, shownPath } from "../../foundation/shown-path.ts";
 import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "../attempt/commit.ts";
+import { committedTasks, openTaskSet, openTasks, readCommits } from "../attempt/commits.ts";
 import { type EarlierCost, earlierCost } from "../bill/budget.ts";
 import { type Budget, pricesOf, type Spending, tokensOf, usdOf } from "../bill/costs.ts";
 import { journaledAnswers, journaledAttempts } from "../bill/journaled.ts";
@@ -19,8 +20,6 @@ import { readJson } from "../directory/records.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
 import { answeredNothing, openRetry } from "../retry/abandon-retry.ts";
-import { areFailuresAllowed, failedRowsAllowed } from "../run-job.ts";
-import { committedTasks, openTaskSet, openTasks, readCommits } from "../seal/commits.ts";
 import type { Manifest } from "../seal/manifest.ts";
 import { readManifest, readSeals } from "../seal/seals.ts";
 import { readSubmissions, type Submission } from "../submissions.ts";
@@ -29,6 +28,7 @@ import { EventTrace, type RunTrace, type TaskTrace, type WriterTrace } from "./e
 import type { BatchSum, RunProgress } from "./events.ts";
 import { type JournaledCounts, JournaledRows } from "./journaled-rows.ts";
 import { addBatches } from "./progress-state.ts";
+import { areFailuresAllowed, failedRowsAllowed } from "./run-result.ts";
 import type { StateWord } from "./state-words.ts";
 
 /** The state of a run. */

@@ -5,22 +5,22 @@ import { sortableId } from "../../foundation/ids.ts";
 import { eachIndex, type IndexRange, indexesIn, rangesOf } from "../../foundation/index-set.ts";
 import type { Logger } from "../../foundation/logger.ts";
 import { parseShare, shareOf } from "../../foundation/shares.ts";
+import { committedTasks, FailedRows } from "../attempt/commits.ts";
 import { openBudget } from "../bill/budget.ts";
 import { Claims } from "../claims/claims.ts";
 import { TaskSource } from "../claims/task-source.ts";
 import { watchCancel } from "../coordinate/coordinator.ts";
 import { runStorage } from "../directory/run-storage.ts";
 import { type DispatchEnd, Dispatcher, type WorkerHandle } from "../dispatch/dispatch.ts";
-import { heldTasks } from "../dispatch/dispatcher-of.ts";
+import { taskLimitsOf } from "../dispatch/dispatcher-of.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { type Plan, plannedRows, TaskTable } from "../plan/plan.ts";
 import { assertBegunSo } from "../plan/probe.ts";
 import { finishReplacement } from "../plan/replace-run.ts";
-import { areFailuresAllowed, failedRowsAllowed } from "../run-job.ts";
-import { committedTasks, FailedRows } from "../seal/commits.ts";
 import { sealIfComplete } from "../seal/seal-as-leader.ts";
 import { EventStream } from "../status/event-stream.ts";
 import type { RunEvent } from "../status/events.ts";
+import { areFailuresAllowed, failedRowsAllowed } from "../status/run-result.ts";
 import { presentRun, type RunWorkerOptions, workerInside } from "./run-worker.ts";
 
 /** Least time between two counts of the failed rows of other workers. */
@@ -162,7 +162,7 @@ async function dispatch(
       tasks: signal.aborted ? own.tasks : await takeMore(),
       rowsOf: (task) => rows.of(task),
       ...{ takeMore, workers: 1, clock, random, signal },
-      held: heldTasks(plan.job.model),
+      taskLimits: taskLimitsOf(plan.job.model),
       startWorker: () => startWorker(plan, location.directory, logger, indexOf(options)),
       maxSilenceMs: plan.job.workers.maxSilenceMs,
       maxTaskRetries: plan.job.tasks.maxRetries,

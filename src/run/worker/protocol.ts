@@ -3,8 +3,8 @@ import type { StageState } from "../../engines/engine.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import type { Usage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
+import type { ErrorCounts } from "../attempt/commit.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
-import type { TaskCounts, TaskOutcome } from "../status/events.ts";
 
 /**
  * Version of the messages between a coordinator and its workers. It rises with each release that
@@ -26,6 +26,19 @@ export type ToWorker =
   // For coordinators of others; ours sends none.
   | { type: "task-cancel"; task: number }
   | { type: "worker-stop"; graceMs: number };
+
+/** The progress of the attempts at one task. */
+export interface TaskCounts {
+  /** Rows with an outcome, including resumed ones. */
+  done: number;
+  failed: number;
+  /** Rows with an answer that reached its token limit; absent = none. */
+  cut?: number;
+  /** Failed rows by code, with a first message. */
+  errors: ErrorCounts;
+}
+
+export type TaskOutcome = "committed" | "already-committed" | "failed" | "canceled";
 
 /** Messages from a worker. */
 export type FromWorker =

@@ -1,12 +1,11 @@
 import type { Engine } from "../../engines/engine.ts";
 import type { Channel } from "../../foundation/channel.ts";
-import { asSluiceError, SluiceError } from "../../foundation/errors.ts";
+import { asSluiceError, rowFailed, SluiceError } from "../../foundation/errors.ts";
 import { noUsage } from "../../foundation/inference.ts";
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
-import type { RowArrangement } from "../attempt/attempt.ts";
-import { TaskAttempt, type UpcomingRows } from "../attempt/attempt.ts";
+import { type RowArrangement, TaskAttempt, type UpcomingRows } from "../attempt/attempt.ts";
 import { type Commit, doneIn } from "../attempt/commit.ts";
 import type { EarlierEnds } from "../attempt/suspects.ts";
 import { Executor } from "../execute/executor.ts";
@@ -16,8 +15,7 @@ import { plannedRows, TaskTable } from "../plan/plan.ts";
 import { inPrefixOrder } from "../plan/prefix-order.ts";
 import type { PreparedPrompts } from "../prepared/prepared-prompts.ts";
 import type { RunContext } from "../run-context.ts";
-import type { TaskOutcome } from "../status/events.ts";
-import { type FromWorker, protocolVersion, type ToWorker } from "./protocol.ts";
+import { type FromWorker, protocolVersion, type TaskOutcome, type ToWorker } from "./protocol.ts";
 
 export interface WorkerOptions {
   context: RunContext;
@@ -51,7 +49,7 @@ export class Worker {
   readonly #tasks: TaskTable;
   readonly #open = new Map<number, OpenTask>();
   readonly #executor: Executor;
-  readonly #finishing = new Set<Promise<void>>();
+  readonly #pendingWork = new Set<Promise<void>>();
   readonly #unknown = new Set<string>();
   #cancelProgress: (() => void) | undefined;
   /** Cancels the timer that closes the engine after the grace period. */
@@ -130,7 +128,7 @@ export class Worker {
     // A process that waits for it may lose patience and end it: then no row is to blame.
     for (const { attempt } of this.#open.values()) attempt?.spareAsked();
     await this.#executor.stop();
-    await Promise.allSettled(this.#finishing);
+    await Promise.allSettled(this.#pendingWork);
     for (const [task, open] of this.#open) {
       await open.attempt?.close().catch((error: unknown) => this.#log(error));
       this.#sendEnd(task, open, "canceled");
@@ -207,11 +205,7 @@ export class Worker {
       if (attempt.done > resumed) this.#sendProgress();
       const [given] = Object.values(attempt.errors);
       if (given && context.plan.job.onRowError === "fail") {
-        return this.#fail(
-          task,
-          open,
-          new SluiceError("ROW_FAILED", given.message, { hint: given.hint }),
-        );
+        return this.#fail(task, open, rowFailed(given));
       }
       this.#executor.backlog.noteOpened(clock.monotonic() - begunMs);
       this.#executor.add(attempt);
@@ -278,8 +272,8 @@ export class Worker {
   }
 
   #track(work: Promise<void>): void {
-    this.#finishing.add(work);
-    void work.finally(() => this.#finishing.delete(work));
+    this.#pendingWork.add(work);
+    void work.finally(() => this.#pendingWork.delete(work));
   }
 
   #scheduleProgress(): void {

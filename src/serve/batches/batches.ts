@@ -421,7 +421,7 @@ export class Batches {
 type Counts = BatchObject["request_counts"];
 type BatchProblems = NonNullable<BatchObject["errors"]>["data"];
 
-const isIdle = ({ admission }: ServedModel) => admission.inFlight === 0;
+const isIdle = ({ queue }: ServedModel) => queue.inFlight === 0;
 
 function problem(code: string, message: string) {
   return { code, message, param: null, line: null };

@@ -26,7 +26,8 @@ export function errorBody(error: SluiceError): JsonObject {
 export function writeFailure(error: SluiceError, reply: FastifyReply): void {
   const [status] = kindOf(error);
   const isOfRequest = isFaultOfRequest(error.code);
-  if (!isOfRequest && (status === 429 || status === 503)) {
+  const isForLater = status === 429 || status === 503 || error.retryAfterMs !== undefined;
+  if (!isOfRequest && isForLater) {
     const seconds = Math.max(1, Math.ceil((error.retryAfterMs ?? 1000) / 1000));
     void reply.header("retry-after", String(seconds));
   }

@@ -149,7 +149,7 @@ function versionBody(registry: Registry, registration: Registration): JsonObject
   const own = settings.deviceIds.map(String);
   const gpus = own.length > 0 ? own : [...new Set(workers.flatMap((worker) => worker.gpus))];
   const hasGpu = gpus.length > 0;
-  const waiting = served.admission.waiting();
+  const waiting = served.queue.waiting();
   return {
     ...{ modelName: name, modelVersion: version, modelUrl: url, runtime },
     minWorkers: settings.minWorkers,

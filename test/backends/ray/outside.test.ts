@@ -9,8 +9,8 @@ import { openRayOutside } from "../../../src/backends/ray/outside.ts";
 import { leadingCoordinator } from "../../../src/run/coordinate/coordinator.ts";
 import { runStorage } from "../../../src/run/directory/run-storage.ts";
 import type { JobSpec } from "../../../src/run/job/schema.ts";
-import type { RunResult } from "../../../src/run/run-job.ts";
 import type { RunEvent } from "../../../src/run/status/events.ts";
+import type { RunResult } from "../../../src/run/status/run-result.ts";
 import { localInputs } from "../../local-inputs.ts";
 import { carriedOut, dependenciesOf, preparedRun, scratchFolder } from "../../run/whole-run.ts";
 

@@ -10,10 +10,10 @@ import {
 } from "../../../src/run/dispatch/dispatched-task.ts";
 
 /** A task whose attempt `name` was given to a worker, which said that it asks these rows. */
-function attemptAt(state = newTask(3), name = "a", ...asking: string[]) {
+function attemptAt(state = newTask(3), name = "a", ...announced: string[]) {
   const running = newRunning(state, 10);
   noteStart(running, name);
-  running.asking = asking;
+  running.announced = announced;
   return running;
 }
 

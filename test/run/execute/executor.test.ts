@@ -329,8 +329,9 @@ describe("rows at fault", () => {
     const { add, end, failures, run } = await execution(rows, engine, { failOnRowError: true });
     await add(0);
     await end();
-    expect(failures).toMatchObject([{ error: { code: "ROW_FAILED" } }]);
+    expect(failures).toMatchObject([{ error: { code: "ROW_FAILED", place: { field: "text" } } }]);
     expect(failures[0]!.error.message).toContain(":3");
+    expect(failures[0]!.error.message.match(/field text/g)).toHaveLength(1);
     expect(await run.paths("_sluice/commits/")).toEqual([]);
   });
 

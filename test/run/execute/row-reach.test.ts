@@ -1,10 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { indexesIn } from "../../../src/foundation/index-set.ts";
-import {
-  maxAnnouncedRanges,
-  maxAnnouncedRows,
-  RowReach,
-} from "../../../src/run/execute/row-reach.ts";
+import { indexesIn, maxBoundedRanges } from "../../../src/foundation/index-set.ts";
+import { maxAnnouncedRows, RowReach } from "../../../src/run/execute/row-reach.ts";
 
 /** A reach, what it says, and what a listener that keeps it knows. */
 function reaching(suspects: number[] = []) {
@@ -64,8 +60,8 @@ describe("RowReach", () => {
 
   it("says too much rather than send a large message", () => {
     const { said, reach, pass } = reaching();
-    pass(...upTo(2 * maxAnnouncedRanges + 4).map((row) => row * 2));
+    pass(...upTo(2 * maxBoundedRanges + 4).map((row) => row * 2));
     reach.restate(() => true);
-    expect(said.at(-1)).toBe(`all 0-${4 * maxAnnouncedRanges + 6}`);
+    expect(said.at(-1)).toBe(`all 0-${4 * maxBoundedRanges + 6}`);
   });
 });

@@ -8,7 +8,7 @@ import {
 } from "../../../src/foundation/inference.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import type { PromptSet } from "../../../src/prompt/prompt-set.ts";
-import { askUntilAccepted } from "../../../src/run/execute/tries.ts";
+import { sendUntilAccepted } from "../../../src/run/execute/tries.ts";
 import type { JobInput } from "../../../src/run/job/schema.ts";
 import { virtualClock } from "../../fakes/virtual-clock.ts";
 import { scriptedEngine } from "../scripted-engine.ts";
@@ -95,7 +95,7 @@ describe("several answers to one prompt", () => {
   });
 });
 
-describe("askUntilAccepted", () => {
+describe("sendUntilAccepted", () => {
   const request = {
     messages: [{ role: "user", content: "a" }],
     parameters: {},
@@ -110,7 +110,7 @@ describe("askUntilAccepted", () => {
   /** Asks what answers in this order; tells what was paid, and when it was asked. */
   async function asking(
     replies: (InferenceResponse | SluiceError)[],
-    more: Partial<Parameters<typeof askUntilAccepted>[2]> = {},
+    more: Partial<Parameters<typeof sendUntilAccepted>[2]> = {},
   ) {
     const clock = virtualClock();
     const askedMs: number[] = [];
@@ -130,7 +130,7 @@ describe("askUntilAccepted", () => {
       },
       ...more,
     };
-    const ended = clock.run(askUntilAccepted(ask, request, options).catch((error) => error));
+    const ended = clock.run(sendUntilAccepted(ask, request, options).catch((error) => error));
     return { ended: (await ended) as InferenceResponse | SluiceError, askedMs, paid };
   }
 
@@ -167,7 +167,7 @@ describe("askUntilAccepted", () => {
       ...{ promptSet: takesAll, maxTries: 3, clock: virtualClock(), signal: stop.signal },
       random: { next: () => 0.5 },
     };
-    await expect(askUntilAccepted(ask, request, options)).rejects.toThrow("the caller left");
+    await expect(sendUntilAccepted(ask, request, options)).rejects.toThrow("the caller left");
   });
 
   it("counts what every try has cost, a failed one too, and nothing that is reused", async () => {

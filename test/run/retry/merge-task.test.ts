@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../src/data/storage/memory.ts";
 import type { Commit } from "../../../src/run/attempt/commit.ts";
+import { fileRecord } from "../../../src/run/directory/file-record.ts";
 import { HashedFile } from "../../../src/run/output/hashed-file.ts";
-import { fileRecord, type Task } from "../../../src/run/plan/plan.ts";
+import type { Task } from "../../../src/run/plan/plan.ts";
 import { mergeTask } from "../../../src/run/retry/merge-task.ts";
 import { errorOf, linesOf } from "../run-fixture.ts";
 

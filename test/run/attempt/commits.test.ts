@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { FailedRows } from "../../../src/run/seal/commits.ts";
-import { fail, openAttempt } from "../attempt/open-attempt.ts";
+import { FailedRows } from "../../../src/run/attempt/commits.ts";
 import { plannedRun, rowsOf } from "../run-fixture.ts";
+import { fail, openAttempt } from "./open-attempt.ts";
 
 describe("FailedRows", () => {
   it("counts each commit once, as it comes", async () => {

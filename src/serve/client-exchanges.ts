@@ -4,7 +4,7 @@ import { SluiceError } from "../foundation/errors.ts";
 import type { ServeLimits } from "./options.ts";
 
 /** A request and its answer, from the arrival of the headers on. */
-interface Exchange {
+interface ClientExchange {
   request: IncomingMessage;
   response: ServerResponse;
   /** Aborted when the client has left, or when the time of the request is over. */
@@ -32,14 +32,14 @@ const clientGone = 499;
  * @example
  * const gone = exchanges.begin(request.raw, reply.raw, true, (ms, cut) => log(ms, cut ?? 200));
  */
-export class Exchanges {
+export class ClientExchanges {
   readonly #clock: Clock;
   readonly #timeouts: Timeouts;
   /**
    * In any order. A `Set` with constant changes leaves tables behind, by which requests outlive
    * their answers until the garbage collector looks through old objects.
    */
-  readonly #open: Exchange[] = [];
+  readonly #open: ClientExchange[] = [];
   #cancelTimer: (() => void) | undefined;
 
   constructor(timeouts: Timeouts, clock: Clock) {
@@ -61,7 +61,7 @@ export class Exchanges {
   ): AbortSignal {
     const gone = new AbortController();
     const startMs = this.#clock.monotonic();
-    const exchange: Exchange = {
+    const exchange: ClientExchange = {
       request,
       response,
       gone,
@@ -124,14 +124,14 @@ export class Exchanges {
   }
 
   /** A client that does not read its answer would keep it, and its connection, for ever. */
-  #watchReader(exchange: Exchange): void {
+  #watchReader(exchange: ClientExchange): void {
     const { request, response, isWatched = false } = exchange;
     if (isWatched || !response.headersSent) return;
     exchange.isWatched = true;
     request.socket.setTimeout(this.#timeouts.requestArrivalTimeoutMs);
   }
 
-  #remove(exchange: Exchange): void {
+  #remove(exchange: ClientExchange): void {
     const { place } = exchange;
     if (this.#open[place] !== exchange) return;
     const last = this.#open.pop()!;

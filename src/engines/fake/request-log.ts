@@ -10,7 +10,7 @@ const maxBufferedLines = 256;
  * are written together, always before their answers can be seen, so that no `kill -9` loses an
  * answered request.
  */
-export class AskLog {
+export class RequestLog {
   readonly #path: string;
   readonly #file: number;
   #lines: string[] = [];

@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { AskLog } from "../../../src/engines/fake/ask-log.ts";
+import { RequestLog } from "../../../src/engines/fake/request-log.ts";
 import { chatRequest } from "../engine-context.ts";
 
 let folder: string;
@@ -51,10 +51,10 @@ async function killedAsker(path: string, first: number, count: number): Promise<
   return output.trim().split("\n");
 }
 
-describe("AskLog", () => {
+describe("RequestLog", () => {
   it("writes a line an ask, before a microtask that is queued later", async () => {
     const path = join(folder, "asks");
-    const log = new AskLog(path);
+    const log = new RequestLog(path);
     log.record({ ...chatRequest(4), origin: { index: 4, promptName: "answer", element: 2 } });
     log.record(chatRequest(5));
     await Promise.resolve();
@@ -65,7 +65,7 @@ describe("AskLog", () => {
   it("appends to what is there", async () => {
     const path = join(folder, "asks");
     for (const index of [1, 2]) {
-      const log = new AskLog(path);
+      const log = new RequestLog(path);
       log.record(chatRequest(index));
       log.close();
     }
@@ -87,12 +87,12 @@ describe("AskLog", () => {
   });
 
   it("names the file when it cannot be opened", () => {
-    expect(() => new AskLog(join(folder, "none", "asks"))).toThrow(/model.countFile.*ENOENT/);
+    expect(() => new RequestLog(join(folder, "none", "asks"))).toThrow(/model.countFile.*ENOENT/);
   });
 
   it("says on flush when it could not write", async (context) => {
     context.skip(!existsSync("/dev/full"), "this system has no /dev/full");
-    const log = new AskLog("/dev/full");
+    const log = new RequestLog("/dev/full");
     log.record(chatRequest(1));
     await Promise.resolve();
     expect(() => log.flush()).toThrow(expect.objectContaining({ code: "STORE_FAILED" }));

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../src/foundation/clock.ts";
 import { asSluiceError } from "../../src/foundation/errors.ts";
-import { Exchanges } from "../../src/serve/exchanges.ts";
+import { ClientExchanges } from "../../src/serve/client-exchanges.ts";
 import { virtualClock } from "../fakes/virtual-clock.ts";
 
 /** An exchange of a client, with the times after its start at which things happen. */
@@ -25,7 +25,7 @@ const clients = fc.array(
 /** What became of a client, and when. */
 async function carryOut(
   { startMs, wholeMs, answeredMs, mustArrive }: Client,
-  exchanges: Exchanges,
+  exchanges: ClientExchanges,
   clock: ReturnType<typeof virtualClock>,
 ): Promise<[what: string, afterMs: number]> {
   await sleep(clock, startMs);
@@ -59,13 +59,13 @@ async function carryOut(
   return promise;
 }
 
-describe("Exchanges", () => {
+describe("ClientExchanges", () => {
   it("ends each exchange at its own time, whatever the others do", async () => {
     await fc.assert(
       fc.asyncProperty(clients, times, times, async (all, arrival, whole) => {
         const [requestArrivalTimeoutMs, requestTimeoutMs] = [arrival + 1, whole + 1];
         const clock = virtualClock();
-        const exchanges = new Exchanges({ requestArrivalTimeoutMs, requestTimeoutMs }, clock);
+        const exchanges = new ClientExchanges({ requestArrivalTimeoutMs, requestTimeoutMs }, clock);
         const ended = Promise.all(all.map((each) => carryOut(each, exchanges, clock)));
         const ends = await clock.run(ended);
         for (const [at, { wholeMs, answeredMs, mustArrive }] of all.entries()) {

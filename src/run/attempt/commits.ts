@@ -2,10 +2,10 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { indexSetOf } from "../../foundation/index-set.ts";
 import { quotedWord } from "../../foundation/shown-path.ts";
-import type { Commit } from "../attempt/commit.ts";
 import { commitPath, commitPrefix, type RunGeneration, taskOfCommit } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
+import type { Commit } from "./commit.ts";
 
 /** Numbers of the tasks with a commit in this generation: one listing, no reads. */
 export async function committedTasks(storage: Storage, of: RunGeneration): Promise<Set<number>> {

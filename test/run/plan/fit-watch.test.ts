@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { SluiceError } from "../../../src/foundation/errors.ts";
-import { FitWatch } from "../../../src/run/execute/fit-watch.ts";
+import { FitWatch } from "../../../src/run/plan/fit-watch.ts";
 
 const lacking = (): never => {
   throw new SluiceError("VARIABLE_MISSING", "text", { field: "text" });

@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../src/foundation/clock.ts";
 import { SluiceError } from "../../src/foundation/errors.ts";
-import { Admission, type AdmissionLimits, type Turn } from "../../src/serve/admission.ts";
+import { ModelQueue, type QueueLimits, type Turn } from "../../src/serve/model-queue.ts";
 import { virtualClock } from "../fakes/virtual-clock.ts";
 
 const never = new AbortController().signal;
 
 /** A model that takes 100 ms for each request, behind a door. */
-function model(slots: number, given: Partial<AdmissionLimits> = {}) {
+function model(slots: number, given: Partial<QueueLimits> = {}) {
   const clock = virtualClock();
   const limits = { maxQueueSize: 1000, maxQueueWaitMs: 60_000, ...given };
-  const admission = new Admission(() => slots, limits, clock);
+  const queue = new ModelQueue(() => slots, limits, clock);
   const finished: { name: string; atMs: number }[] = [];
   const ask = async (
     name: string,
@@ -18,7 +18,7 @@ function model(slots: number, given: Partial<AdmissionLimits> = {}) {
     signal = never,
   ) => {
     const whole: Turn = { caller: "a", cost: 10, priority: "online", ...turn };
-    const leave = await admission.enter(whole, signal);
+    const leave = await queue.enter(whole, signal);
     try {
       await sleep(clock, ms, signal);
       finished.push({ name, atMs: clock.monotonic() });
@@ -27,16 +27,16 @@ function model(slots: number, given: Partial<AdmissionLimits> = {}) {
     }
   };
   const run = <T>(work: Promise<T>) => clock.run(work);
-  return { admission, clock, run, ask, finished, names: () => finished.map(({ name }) => name) };
+  return { queue, clock, run, ask, finished, names: () => finished.map(({ name }) => name) };
 }
 
 const codeOf = (error: unknown) => (error instanceof SluiceError ? error.code : error);
 
-describe("Admission", () => {
+describe("ModelQueue", () => {
   it("lets in as many as the model computes at once, others in the order of arrival", async () => {
-    const { run, ask, finished, admission } = model(2);
+    const { run, ask, finished, queue } = model(2);
     const all = ["1", "2", "3", "4", "5"].map((name) => ask(name));
-    expect([admission.inFlight, admission.waiting()]).toEqual([2, 3]);
+    expect([queue.inFlight, queue.waiting()]).toEqual([2, 3]);
     await run(Promise.all(all));
     expect(finished.map(({ name, atMs }) => `${name} ${atMs}`)).toEqual([
       "1 100",
@@ -45,7 +45,7 @@ describe("Admission", () => {
       "4 200",
       "5 300",
     ]);
-    expect([admission.inFlight, admission.waiting()]).toEqual([0, 0]);
+    expect([queue.inFlight, queue.waiting()]).toEqual([0, 0]);
   });
 
   it("has online requests wait for no row of a batch that has not begun", async () => {
@@ -106,13 +106,13 @@ describe("Admission", () => {
   });
 
   it("foretells the wait by the speed of what was done, not by what takes longer", async () => {
-    const { run, ask, names, admission, clock } = model(1);
+    const { run, ask, names, queue, clock } = model(1);
     await run(Promise.all(Array.from({ length: 10 }, () => ask("short"))));
     const long = ask("long", { ms: 120_000 });
     await run(sleep(clock, 100_000));
     // By its place it would have its turn in 100 ms; in fact it waits for 20 s.
     const next = ask("next");
-    expect(admission.waiting()).toBe(1);
+    expect(queue.waiting()).toBe(1);
     await run(Promise.all([long, next]));
     expect(names().slice(-2)).toEqual(["long", "next"]);
     // Now the speed is known to be another: 10 in 120 s, more or less.
@@ -184,7 +184,7 @@ describe("Admission", () => {
   });
 
   it("rejects a request that waited longer than it may, or whose caller has left", async () => {
-    const { run, ask, admission, names } = model(1);
+    const { run, ask, queue, names } = model(1);
     const leaving = new AbortController();
     const first = ask("1");
     const late = ask("2", { maxWaitMs: 50 }).catch(codeOf);
@@ -193,7 +193,7 @@ describe("Admission", () => {
     leaving.abort("gone");
     expect(await run(left)).toBe("gone");
     expect(await run(late)).toBe("DEADLINE_EXCEEDED");
-    expect(admission.waiting()).toBe(1);
+    expect(queue.waiting()).toBe(1);
     await run(Promise.all([first, last]));
     expect(names()).toEqual(["1", "4"]);
   });
@@ -220,21 +220,21 @@ describe("Admission", () => {
   });
 
   it("frees the place of a request that fails or is aborted in work", async () => {
-    const { run, ask, admission } = model(1);
+    const { run, ask, queue } = model(1);
     const leaving = new AbortController();
     const first = ask("1", {}, leaving.signal).catch(String);
     const second = ask("2");
     leaving.abort("gone");
     expect(await run(first)).toBe("gone");
     await run(second);
-    expect(admission.inFlight).toBe(0);
+    expect(queue.inFlight).toBe(0);
   });
 
   it("refuses those that wait and those that come once it is closed", async () => {
-    const { run, ask, admission, names } = model(1);
+    const { run, ask, queue, names } = model(1);
     const first = ask("1");
     const second = ask("2").catch(codeOf);
-    admission.close(new SluiceError("SERVER_STOPPING"));
+    queue.close(new SluiceError("SERVER_STOPPING"));
     expect(await run(second)).toBe("SERVER_STOPPING");
     expect(await run(ask("3").catch(codeOf))).toBe("SERVER_STOPPING");
     await run(first);

@@ -26,7 +26,7 @@ export interface Turn {
   isAlone?: boolean | undefined;
 }
 
-export interface AdmissionLimits {
+export interface QueueLimits {
   /** Requests that may wait; more are refused. */
   maxQueueSize: number;
   /** Longest wait of an online request; one that would wait longer is refused at once. */
@@ -111,18 +111,18 @@ class FairQueue {
 const startTagOf = ({ cameAt }: Waiting, { finishTag }: Line) => Math.max(cameAt, finishTag);
 
 /**
- * The door of a model: lets in as many requests as it computes at once, and decides which comes
+ * The queue of a model: lets in as many requests as it computes at once, and decides which comes
  * next. Online requests go before those of batches; among each kind, callers share by the cost of
  * their requests (start-time fair queueing: Goyal, Vin and Cheng, 1996). A request that would wait
  * too long is refused at once, by the measured speed of the model.
  *
  * @example
- * const leave = await admission.enter({ caller: "a", cost: 100, priority: "online" }, signal);
+ * const leave = await queue.enter({ caller: "a", cost: 100, priority: "online" }, signal);
  * try { await engine.infer(request, signal); } finally { leave(); }
  */
-export class Admission {
+export class ModelQueue {
   readonly #clock: Clock;
-  readonly #limits: AdmissionLimits;
+  readonly #limits: QueueLimits;
   readonly #slots: () => number;
   readonly #queues: Readonly<Record<Priority, FairQueue>> = {
     online: new FairQueue(),
@@ -142,7 +142,7 @@ export class Admission {
   #measuredAtMs: number;
 
   /** @param slots requests that the model computes at once; it may change. */
-  constructor(slots: () => number, limits: AdmissionLimits, clock: Clock) {
+  constructor(slots: () => number, limits: QueueLimits, clock: Clock) {
     this.#slots = slots;
     this.#limits = limits;
     this.#clock = clock;

@@ -1,4 +1,4 @@
-import type { Clock } from "../../foundation/clock.ts";
+import type { Clock } from "./clock.ts";
 
 /** Timers of one owner, which can cancel them all at once. */
 export class Timers {
