@@ -201,6 +201,12 @@ it("each rate is of the counters of a range that fits the time between scrapes",
       names.filter((name) => !counters.test(name)),
       expr,
     ).toEqual([]);
+    let rest = expr.replace(/"[^"]*"/g, "");
+    for (let before = ""; before !== rest; ) {
+      before = rest;
+      rest = rest.replace(/\([^()[\]{}]*\)|\[[^()[\]{}]*\]|\{[^()[\]{}]*\}/g, "");
+    }
+    expect(rest, `brackets of ${expr}`).not.toMatch(/[()[\]{}]/);
     // A counter is never shown as it is.
     const figures = figuresOf(expr).filter(({ name }) => counters.test(name));
     expect(figures.length, expr).toBe(names.length);
