@@ -90,9 +90,8 @@ describe("a status", () => {
     const { message } = ofStatus(401, says(`${"x".repeat(490)}${key} is wrong`));
     expect(message).not.toContain("sk-");
     expect(message.length).toBeLessThan(600);
-    expect(ofStatus(401, says(`not ${key}: ${key}`)).message).toContain(
-      "not [redacted]: [redacted]",
-    );
+    const often = (text: string) => `not ${[text, text, text, text].join(", ")}`;
+    expect(ofStatus(401, says(often(key))).message).toContain(often("[redacted]"));
   });
 
   it("keeps the members of the server's error as they were given, without the key", () => {
