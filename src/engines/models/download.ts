@@ -148,6 +148,7 @@ async function judge(
   task: FetchTask,
 ): Promise<Step | undefined> {
   const { status, isFirstHost } = answer;
+  const code = headerValue(answer.headers["x-error-code"]);
   if (status === 200) {
     if (part.bytes > 0) await part.restart();
   } else if (status === 206) {
@@ -160,9 +161,10 @@ async function judge(
     if (task.expected.sha256 !== undefined && whole.state === "fetched") return end(whole);
     return { next: "restart", reason: "the server has fewer bytes than were fetched before" };
   } else if (isFirstHost && (status === 401 || status === 403)) {
-    return end(failed(`HTTP ${status}`, "forbidden"));
+    return end(failed(`HTTP ${status}`, "forbidden", { status, code }));
   } else if (status === 404 || status === 410) {
-    return end(failed(`HTTP ${status}`, "absent"));
+    const said = isFirstHost ? { status, code } : undefined;
+    return end(failed(`HTTP ${status}`, "absent", said));
   } else if (status === 429 || status >= 500) {
     const retryAfterMs = demandedWaitMs(answer.headers, task.context.clock.now());
     // Another mirror is faster than a server that asks to wait for minutes.

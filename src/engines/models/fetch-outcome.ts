@@ -4,7 +4,14 @@ import type { ModelContext } from "./model-context.ts";
 /** The outcome of one mirror. A fetched file is complete and checked at the fetch's `part`. */
 export type FetchOutcome =
   | { state: "fetched"; sha256: string; bytes: number }
-  | { state: "failed"; reason: string; kind?: FailureKind };
+  | { state: "failed"; reason: string; kind?: FailureKind; hint?: string; answer?: Answer };
+
+/** What a server said instead of giving the file; absent for a server that it redirected to. */
+interface Answer {
+  status: number;
+  /** The hub's header `x-error-code`. */
+  code: string | undefined;
+}
 
 /** `wrong`: the received bytes are not those of the model. */
 export type FailureKind = "forbidden" | "absent" | "wrong";
@@ -36,6 +43,6 @@ export function checkFetched(
 }
 
 /** A mirror that failed. */
-export function failed(reason: string, kind?: FailureKind): FetchOutcome {
-  return kind === undefined ? { state: "failed", reason } : { state: "failed", reason, kind };
+export function failed(reason: string, kind?: FailureKind, answer?: Answer): FetchOutcome {
+  return { state: "failed", reason, ...(kind && { kind }), ...(answer && { answer }) };
 }

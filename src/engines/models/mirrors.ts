@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
-import { hubEndpoint, hubPath, isHubOffline } from "../../foundation/hub.ts";
+import { hubEndpoint, hubPath, hubRefusal, isHubOffline } from "../../foundation/hub.ts";
 import { systemCode } from "../../foundation/system-errors.ts";
 import { type CachePlace, type CacheRecord, publish, type RemoteReference } from "./cache.ts";
 import type { Mirror } from "./catalog.ts";
@@ -18,10 +18,13 @@ interface Source {
   fetch: (task: FetchTask) => Promise<FetchOutcome>;
 }
 
+type HubMirror = Extract<Mirror, { kind: "hub" }>;
+
 interface Failure {
   source: Source;
   reason: string;
   kind: FailureKind | undefined;
+  hint: string | undefined;
 }
 
 /**
@@ -56,11 +59,11 @@ export async function fetchModel(
       await discardPart(task.part);
       return record;
     }
-    const { reason, kind } = outcome;
+    const { reason, kind, hint } = outcome;
     context.logger.log("debug", "mirror failed", { model: name, mirror: source.location, reason });
-    failures.push({ source, reason, kind });
+    failures.push({ source, reason, kind, hint });
   }
-  throw downloadError(reference, failures, context);
+  throw downloadError(reference, failures);
 }
 
 async function fetchChecked(source: Source, task: FetchTask): Promise<FetchOutcome> {
@@ -99,15 +102,20 @@ function sourceOf(mirror: Mirror, file: string, context: ModelContext): Source {
     return { kind: "path", location, fetch: (task) => copyNamed(named, file, task) };
   }
   const url = hubFileUrl(mirror, environment);
+  return { kind: "hub", location: new URL(url).host, fetch: (task) => fetchHub(url, mirror, task) };
+}
+
+async function fetchHub(url: string, mirror: HubMirror, task: FetchTask): Promise<FetchOutcome> {
+  const { environment } = task.context;
+  if (isHubOffline(environment)) return failed("HF_HUB_OFFLINE is set");
   const token = environment.HF_TOKEN;
-  return {
-    kind: "hub",
-    location: new URL(url).host,
-    fetch: async (task) =>
-      isHubOffline(environment)
-        ? failed("HF_HUB_OFFLINE is set")
-        : download({ url, ...(token ? { token } : {}) }, task),
-  };
+  const outcome = await download({ url, ...(token && { token }) }, task);
+  if (outcome.state === "fetched" || outcome.answer === undefined) return outcome;
+  const page = `${hubEndpoint(environment)}/${mirror.repository}`;
+  const refusal = hubRefusal(outcome.answer, { page, environment });
+  if (refusal === undefined) return outcome;
+  const { isAbsent, reason, hint } = refusal;
+  return { state: "failed", reason, hint, kind: isAbsent ? "absent" : "forbidden" };
 }
 
 async function copyNamed(
@@ -129,26 +137,22 @@ async function copyNamed(
 }
 
 function hubFileUrl(
-  { repository, file, revision = "main" }: Extract<Mirror, { kind: "hub" }>,
+  { repository, file, revision = "main" }: HubMirror,
   environment: ModelContext["environment"],
 ): string {
   return `${hubEndpoint(environment)}/${repository}/resolve/${hubPath(revision, file)}`;
 }
 
-function downloadError(
-  reference: RemoteReference,
-  failures: readonly Failure[],
-  context: ModelContext,
-): SluiceError {
+function downloadError(reference: RemoteReference, failures: readonly Failure[]): SluiceError {
   const { name } = reference;
   const [only] = failures;
   if (reference.kind !== "catalog" && only?.kind === "forbidden") {
-    return forbidden(reference, only.reason, context);
+    const { reason, hint = "fetch the file by hand and name it by path" } = only;
+    return new SluiceError("MODEL_FORBIDDEN", `${name}: ${reason}`, { hint });
   }
   if (reference.kind !== "catalog" && only?.kind === "absent") {
-    return new SluiceError("MODEL_UNKNOWN", `${name}: ${only.source.location} has no such file`, {
-      hint: "check the owner, the repository and the name of the file on the model's page",
-    });
+    const { reason, source, hint = "check the address" } = only;
+    return new SluiceError("MODEL_UNKNOWN", `${name}: ${reason} at ${source.location}`, { hint });
   }
   const list = failures.map(
     ({ source, reason }) => `\n  ${source.kind} (${source.location}): ${reason}`,
@@ -158,20 +162,4 @@ function downloadError(
       ? `fetch ${reference.entry.file} by hand and set SLUICE_MODEL_PATH to it`
       : "try again (what was fetched is kept), or fetch it by hand and name it by path";
   return new SluiceError("MODEL_DOWNLOAD_FAILED", `${name}${list.join("")}`, { hint });
-}
-
-function forbidden(
-  reference: RemoteReference,
-  reason: string,
-  { environment }: ModelContext,
-): SluiceError {
-  if (reference.kind !== "hub") {
-    const hint = "fetch the file by hand and name it by path";
-    return new SluiceError("MODEL_FORBIDDEN", `${reference.name} (${reason})`, { hint });
-  }
-  const page = `${hubEndpoint(environment)}/${reference.repository}`;
-  const hint = environment.HF_TOKEN
-    ? `accept the licence at ${page} with the account that HF_TOKEN belongs to`
-    : `accept the licence at ${page}, then set HF_TOKEN to a token of that account`;
-  return new SluiceError("MODEL_FORBIDDEN", `${reference.name} (${reason}), see ${page}`, { hint });
 }

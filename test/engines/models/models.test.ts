@@ -96,7 +96,7 @@ describe("resolveModel from the catalog", () => {
     await expect(failing).rejects.toMatchObject({
       code: "MODEL_DOWNLOAD_FAILED",
       message: expect.stringMatching(
-        /hub \(127.*\): HTTP 403\n.*pypi \(.*tiny==1\): no such package\n.*TINY_PATH\): not set/,
+        /hub \(127.*\): HTTP 403: .*\n.*pypi \(.*tiny==1\): no such package\n.*TINY_PATH\): not set/,
       ),
       hint: expect.stringContaining("SLUICE_MODEL_PATH"),
     });
