@@ -15,7 +15,7 @@ import {
 } from "../../foundation/remote-file.ts";
 import { ifThere } from "../../foundation/system-errors.ts";
 import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
-import { discardPart, PartFile } from "./part-file.ts";
+import { discardPart, fileBytes, PartFile } from "./part-file.ts";
 
 /** Beside a part file: the server and the file that it is the beginning of. */
 interface PartNote {
@@ -46,12 +46,12 @@ export async function download(query: RemoteRequest, task: FetchTask): Promise<F
   const { context } = task;
   const given = context.dispatcher as Dispatcher | undefined;
   const dispatcher = given ?? downloadDispatcher(context.environment, downloadTimes);
-  const part = await PartFile.open(task.part);
+  const part = await PartFile.open(task.part, task.assertHeld);
   try {
     return await downloadInto(part, query, task, dispatcher);
   } finally {
     await part.close();
-    if (part.bytes === 0) await discardPart(task.part);
+    if ((await fileBytes(task.part)) === 0) await discardPart(task.part);
     if (given === undefined) await dispatcher.destroy();
   }
 }

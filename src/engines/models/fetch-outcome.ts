@@ -1,4 +1,5 @@
 import type { CatalogEntry } from "./catalog.ts";
+import type { AssertHeld } from "./file-lock.ts";
 import type { ModelContext } from "./model-context.ts";
 
 /** The outcome of one mirror. A fetched file is complete and checked at the fetch's `part`. */
@@ -25,6 +26,8 @@ export interface FetchTask {
   /** The known facts of the file. */
   expected: Partial<Pick<CatalogEntry, "sha256" | "bytes">>;
   context: ModelContext;
+  /** That the lock of `part` is held. */
+  assertHeld: AssertHeld;
   onProgress: (bytes: number, totalBytes?: number) => void;
 }
 

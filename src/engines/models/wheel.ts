@@ -106,7 +106,7 @@ export function copyInto(path: string, task: FetchTask): Promise<FetchOutcome> {
 }
 
 async function pourInto(stream: Readable, task: FetchTask): Promise<FetchOutcome> {
-  const part = await PartFile.open(task.part);
+  const part = await PartFile.open(task.part, task.assertHeld);
   try {
     await part.restart();
     for await (const chunk of stream) {

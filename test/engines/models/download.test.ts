@@ -17,7 +17,8 @@ async function taskOf(
   const context = await modelContext();
   const seen: number[] = [];
   const part = join(context.homeDirectory, "tiny.gguf.part");
-  return { name: "tiny", part, expected, context, onProgress: (bytes) => seen.push(bytes), seen };
+  const onProgress = (bytes: number) => void seen.push(bytes);
+  return { name: "tiny", part, expected, context, assertHeld: () => {}, onProgress, seen };
 }
 
 describe("download", () => {

