@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import type { Dispatcher } from "undici";
 import { backoffMs, demandedWaitMs } from "../../foundation/backoff.ts";
 import { sleep } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import {
@@ -101,6 +102,7 @@ async function downloadStep(
     answer = await requestRemoteFile({ ...query, headers: headers ?? {} }, dispatcher, signal);
   } catch (error) {
     signal?.throwIfAborted();
+    if (error instanceof SluiceError) throw error;
     const noConnection = !brokenCodes.has((error as NodeJS.ErrnoException).code ?? "");
     return { next: "again", reason: networkReason(error), noConnection };
   }
