@@ -65,6 +65,7 @@ async function unzip(path: string): Promise<number> {
     part,
     expected: {},
     context,
+    hasOtherMirror: true,
     assertHeld: () => {},
     onProgress: () => {},
   };

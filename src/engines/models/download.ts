@@ -40,8 +40,9 @@ const brokenCodes: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET"
 
 /**
  * Downloads one file into `task.part`, from the end of an earlier try if the server still has the
- * same file. An interrupted connection is made again as long as bytes arrive; a failed connection
- * ends the download at once, so that the next mirror gets its turn.
+ * same file. An interrupted connection is made again as long as bytes arrive, and for some minutes
+ * without any. A failed connection at the start ends the download at once, so that the next mirror
+ * gets its turn.
  */
 export async function download(query: RemoteRequest, task: FetchTask): Promise<FetchOutcome> {
   const { context } = task;
@@ -66,6 +67,7 @@ async function downloadInto(
   const { clock, random, signal, logger } = task.context;
   let restarts = 0;
   let wasReached = false;
+  let maxTries: number = limits.maxDownloadTries;
   for (let tries = 1; ; tries++) {
     signal?.throwIfAborted();
     const bytesBefore = part.bytes;
@@ -81,9 +83,20 @@ async function downloadInto(
       await part.restart();
       continue;
     }
-    if (part.bytes > bytesBefore) tries = 1;
-    if (tries >= limits.maxDownloadTries) return failed(step.reason);
-    await sleep(clock, backoffMs(tries, random, undefined, step.retryAfterMs), signal);
+    if (part.bytes > bytesBefore) {
+      tries = 1;
+      maxTries = limits.maxResumeTries;
+    }
+    const isSlow = (step.retryAfterMs ?? 0) > limits.modelStallTimeoutMs;
+    // Another mirror is faster than a server that asks to wait for minutes.
+    const isGivenUp = isSlow && task.hasOtherMirror && maxTries === limits.maxDownloadTries;
+    if (isGivenUp || tries >= maxTries) return failed(step.reason);
+    const waitMs = backoffMs(tries, random, undefined, step.retryAfterMs);
+    if (waitMs > limits.modelStallTimeoutMs) {
+      const facts = { model: task.name, reason: step.reason, seconds: Math.round(waitMs / 1000) };
+      logger.log("info", "the download waits before it continues", facts);
+    }
+    await sleep(clock, waitMs, signal);
   }
 }
 
@@ -169,8 +182,6 @@ async function judge(
     return end(failed(`HTTP ${status}`, "absent", said));
   } else if (status === 429 || status >= 500) {
     const retryAfterMs = demandedWaitMs(answer.headers, task.context.clock.now());
-    // Another mirror is faster than a server that asks to wait for minutes.
-    if ((retryAfterMs ?? 0) > limits.modelStallTimeoutMs) return end(failed(`HTTP ${status}`));
     return { next: "again", reason: `HTTP ${status}`, retryAfterMs };
   } else {
     return end(failed(`HTTP ${status}`));

@@ -26,6 +26,8 @@ export interface FetchTask {
   /** The known facts of the file. */
   expected: Partial<Pick<CatalogEntry, "sha256" | "bytes">>;
   context: ModelContext;
+  /** Whether the model may be had elsewhere as well. */
+  hasOtherMirror: boolean;
   /** That the lock of `part` is held. */
   assertHeld: AssertHeld;
   onProgress: (bytes: number, totalBytes?: number) => void;

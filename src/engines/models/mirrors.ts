@@ -43,12 +43,14 @@ export async function fetchModel(
 ): Promise<CacheRecord> {
   const { name } = reference;
   const failures: Failure[] = [];
-  for (const source of sourcesOf(reference, context)) {
+  const sources = sourcesOf(reference, context);
+  for (const source of sources) {
     const task: FetchTask = {
       name,
       part: `${place.file}.part`,
       expected: reference.kind === "catalog" ? reference.entry : {},
       context,
+      hasOtherMirror: sources.length > 1,
       assertHeld,
       onProgress: (bytes, totalBytes) =>
         onProgress({ name, source: source.kind, bytes, ...(totalBytes ? { totalBytes } : {}) }),

