@@ -112,20 +112,29 @@ function sourceOf(mirror: Mirror, file: string, context: ModelContext): Source {
     return { kind: "path", location, fetch: (task) => copyNamed(named, file, task) };
   }
   const url = hubFileUrl(mirror, environment);
-  return { kind: "hub", location: new URL(url).host, fetch: (task) => fetchHub(url, mirror, task) };
+  return {
+    kind: "hub",
+    location: new URL(url).host,
+    fetch: (task) => fetchFromHub(url, mirror.repository, task),
+  };
 }
 
-async function fetchHub(url: string, mirror: HubMirror, task: FetchTask): Promise<FetchOutcome> {
+/** Fetches a file of a model on the hub; a refusal has what the hub means by it. */
+export async function fetchFromHub(
+  url: string,
+  repository: string,
+  task: FetchTask,
+): Promise<FetchOutcome> {
   const { environment } = task.context;
   if (isHubOffline(environment)) return failed("HF_HUB_OFFLINE is set");
   const token = environment.HF_TOKEN;
   const outcome = await download({ url, ...(token && { token }) }, task);
   if (outcome.state === "fetched" || outcome.answer === undefined) return outcome;
-  const page = `${hubEndpoint(environment)}/${mirror.repository}`;
+  const page = `${hubEndpoint(environment)}/${repository}`;
   const refusal = hubRefusal(outcome.answer, { page, environment });
   if (refusal === undefined) return outcome;
   const { isAbsent, reason, hint } = refusal;
-  return { state: "failed", reason, hint, kind: isAbsent ? "absent" : "forbidden" };
+  return { ...outcome, reason, hint, kind: isAbsent ? "absent" : "forbidden" };
 }
 
 async function copyNamed(

@@ -31,12 +31,20 @@ export async function openTransformers(
   return openTransformersFrom(options, entry, context);
 }
 
+/** What is told of the fetch of a model. */
+interface FetchCalls {
+  /** Called before waiting for another process that fetches the same model. */
+  onWait?: () => void;
+  /** Called now and then with the bytes of this process. */
+  onFetch?: (bytes: number) => void;
+}
+
 /** Like `openTransformers`, with the package at `modulePath`. */
 export async function openTransformersFrom(
   options: TransformersModelOptions,
   modulePath: string,
   context: OpenContext,
-  onWait?: () => void,
+  { onWait, onFetch }: FetchCalls = {},
 ): Promise<Engine> {
   const model = parseOnnxModelName(options.name);
   const { environment, homeDirectory } = context;
@@ -50,12 +58,14 @@ export async function openTransformersFrom(
     openHost(
       { modulePath, options, model, ...placesOf(context), cacheDirectory: directory },
       context,
+      onFetch,
     );
   if (isHubOffline(environment) || (await exists(mark))) return host();
   // One process fetches the files, the others wait for them.
   await mkdir(directory, { recursive: true });
   const { clock, random } = context;
-  return withFileLock(lock, { clock, random, onWait }, async () => {
+  const waiting = { clock, random, ...(onWait && { onWait }) };
+  return withFileLock(lock, waiting, async () => {
     const engine = await host();
     await writeFile(mark, markOf(options.name));
     return engine;
@@ -81,17 +91,27 @@ function placesOf({ environment, homeDirectory }: OpenContext) {
   return {
     cacheDirectory: homeDirectory,
     hubAddress: `${hubEndpoint(environment)}/`,
-    hubToken: environment.HF_TOKEN,
+    environment: Object.fromEntries(fetchVariables.map((name) => [name, environment[name]])),
     isOnline: !isHubOffline(environment),
   };
 }
 
-function openHost(options: HostedTransformersOptions, context: OpenContext): Promise<Engine> {
+/** Variables about the hub and proxies. */
+const fetchVariables = [
+  ...["HF_TOKEN", "HF_ENDPOINT"],
+  ...["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"],
+];
+
+function openHost(
+  options: HostedTransformersOptions,
+  context: OpenContext,
+  onFetch?: (bytes: number) => void,
+): Promise<Engine> {
   return openHostedEngine({
     kind: "transformers",
     options: JSON.parse(JSON.stringify(options)),
-    // Node's own fetch, which the package uses, reads proxies only if it is told to.
-    context: { ...context, environment: { ...context.environment, NODE_USE_ENV_PROXY: "1" } },
+    context,
+    onFetch,
   });
 }
 
@@ -128,8 +148,9 @@ export async function prepareTransformers(
   // Without a host, the first worker fetches it.
   const { hostCommand } = context;
   if (hostCommand === undefined) return;
-  onProgress?.({ name: options.name, source: "hub", bytes: 0 });
-  const wait = () => onWait?.(options.name);
-  const engine = await openTransformersFrom(options, entry, { ...context, hostCommand }, wait);
+  const onFetch = (bytes: number) => onProgress?.({ name: options.name, source: "hub", bytes });
+  onFetch(0);
+  const calls = { onFetch, onWait: () => onWait?.(options.name) };
+  const engine = await openTransformersFrom(options, entry, { ...context, hostCommand }, calls);
   await engine.close();
 }

@@ -155,7 +155,10 @@ describe("download", () => {
 
   it("goes on after a break that takes longer than a few tries, once bytes have come", async () => {
     let asked = 0;
-    const held = (response: ServerResponse) => void setTimeout(() => response.destroy(), 20);
+    let cut = () => {};
+    const held = (response: ServerResponse) => {
+      cut = () => void response.destroy();
+    };
     const begin = sendFile(file, { hold: { bytes: 30_000, held } });
     const { origin } = await serve((request, response) => {
       asked++;
@@ -163,7 +166,11 @@ describe("download", () => {
       if (asked < 10) return void response.writeHead(503).end();
       sendFile(file)(request, response);
     });
-    const outcome = await download({ url: origin }, await taskOf());
+    const task = await taskOf();
+    task.onProgress = (bytes) => {
+      if (bytes === 30_000) cut();
+    };
+    const outcome = await download({ url: origin }, task);
     expect(outcome).toEqual({ state: "fetched", sha256, bytes: file.length });
     expect(asked).toBe(10);
   });
