@@ -6,11 +6,11 @@ import type { Engine, EngineContext } from "../engine.ts";
 import { type PrepareOptions, preparePackage } from "../engine-description.ts";
 import { type HostContext, openHostedEngine } from "../host/client.ts";
 import { withFileLock } from "../models/file-lock.ts";
-import { hubCache, markOf } from "../models/hub-cache.ts";
+import { hubCache, isComplete, markOf } from "../models/hub-cache.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
 import { locateEnginePackage, type PackageContext } from "../packages/packages.ts";
 import type { HostedTransformersOptions } from "./hosted-transformers.ts";
-import { assertOnnxFolder, exists, parseOnnxModelName } from "./model-place.ts";
+import { assertOnnxFolder, parseOnnxModelName } from "./model-place.ts";
 import type { TransformersModelOptions } from "./options.ts";
 
 /** What opening needs of the outside world. */
@@ -53,14 +53,15 @@ export async function openTransformersFrom(
     const sha256 = await keptSha256(await filesOf(model.path), homeDirectory);
     return openHost({ modulePath, options, model, sha256, ...placesOf(context) }, context);
   }
-  const { directory, mark, lock } = hubCache(homeDirectory, model, variantOf(options));
+  const cache = hubCache(homeDirectory, model, variantOf(options));
+  const { directory, mark, lock } = cache;
   const host = () =>
     openHost(
       { modulePath, options, model, ...placesOf(context), cacheDirectory: directory },
       context,
       onFetch,
     );
-  if (isHubOffline(environment) || (await exists(mark))) return host();
+  if (isHubOffline(environment) || (await isComplete(cache))) return host();
   // One process fetches the files, the others wait for them.
   await mkdir(directory, { recursive: true });
   const { clock, random } = context;
@@ -79,7 +80,7 @@ export async function isModelHere(
 ): Promise<boolean> {
   const model = parseOnnxModelName(options.name);
   if (model.kind === "folder") return true;
-  return exists(hubCache(homeDirectory, model, variantOf(options)).mark);
+  return isComplete(hubCache(homeDirectory, model, variantOf(options)));
 }
 
 /** The facts that decide which files of a repository are needed. */
