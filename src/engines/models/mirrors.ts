@@ -149,7 +149,10 @@ async function copyNamed(
       if (await fileBytes(candidate)) return await copyInto(candidate, task);
     } catch (error) {
       // A folder: the other candidate may be right.
-      if (systemCode(error) !== "EISDIR") throw error;
+      if (systemCode(error) === "EISDIR") continue;
+      // Errors without its path are of the cache.
+      if ((error as NodeJS.ErrnoException).path !== candidate) throw error;
+      return failed(`${candidate} cannot be read: ${systemCode(error)}`);
     }
   }
   return failed(`there is no ${file}`);

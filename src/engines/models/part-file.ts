@@ -109,8 +109,14 @@ export async function fileBytes(path: string): Promise<number | undefined> {
   return (await ifThere(stat(path)))?.size;
 }
 
-/** Removes a part file and the record of its source. */
+/** The folder in which a wheel with the file is fetched. */
+export function wheelFolder(part: string): string {
+  return `${part}.pip`;
+}
+
+/** Removes a part file and what stands beside it: the record of its source, a wheel. */
 export async function discardPart(path: string): Promise<void> {
   await rm(path, { force: true });
   await rm(`${path}.json`, { force: true });
+  await rm(wheelFolder(path), { recursive: true, force: true });
 }

@@ -1,5 +1,15 @@
 import { appendFileSync, writeFileSync } from "node:fs";
-import { access, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import {
+  access,
+  mkdir,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -244,6 +254,19 @@ describe("the cache", () => {
   it("removes no file of the user's", async () => {
     const context = await modelContext();
     await expect(removeModel("./a.gguf", context)).rejects.toMatchObject({ code: "USAGE" });
+  });
+
+  it("says where it cannot list or read", async () => {
+    const looped = join(await temporaryFolder(), "loop");
+    await symlink(looped, looped);
+    const context = await modelContext({ TINY_PATH: looped });
+    const catalog = catalogOf(file, [path]);
+    await expect(resolveModel("tiny", context, { download, catalog })).rejects.toMatchObject({
+      code: "MODEL_DOWNLOAD_FAILED",
+      message: expect.stringContaining("loop cannot be read: ELOOP"),
+    });
+    await mkdir(join(context.homeDirectory, "models", "odd", "model.json"), { recursive: true });
+    await expect(listModels(context)).rejects.toMatchObject({ code: "STORE_FAILED" });
   });
 
   it("says where it cannot write", async () => {

