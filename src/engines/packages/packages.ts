@@ -4,7 +4,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import { ifThere } from "../../foundation/system-errors.ts";
 import { cacheError } from "../models/cache.ts";
-import { withFileLock } from "../models/file-lock.ts";
+import { type AssertHeld, withFileLock } from "../models/file-lock.ts";
 import { folderBytes, watchGrowth } from "../models/folder-size.ts";
 import type { ModelContext } from "../models/model-context.ts";
 import {
@@ -288,10 +288,10 @@ async function addToHome(
 ): Promise<LocatedEngine> {
   const root = enginesDirectory(context.homeDirectory);
   const waiting = { ...context, ...(options.onWait ? { onWait: options.onWait } : {}) };
-  const addOnce = async () => {
+  const addOnce = async (assertHeld: AssertHeld) => {
     // Another process may have added it during the wait.
     const installed = await findInHome(lock, context.homeDirectory);
-    return installed ?? (await install(lock, root, context, options));
+    return installed ?? (await install(lock, root, context, assertHeld, options));
   };
   return inHome(root, () => withFileLock(lockPath(root, lock.folder), waiting, addOnce));
 }
@@ -300,6 +300,7 @@ async function install(
   lock: EngineLock,
   root: string,
   context: PackageContext,
+  assertHeld: AssertHeld,
   { onProgress = () => {} }: LocateOptions,
 ): Promise<LocatedEngine> {
   const folder = join(root, lock.folder);
@@ -315,11 +316,16 @@ async function install(
       const detail = `${lock.install.by} left no ${lock.entry}`;
       throw new SluiceError("ENGINE_INSTALL_FAILED", detail);
     }
+    // Another process that took the lock over has a folder of the same name, in the middle of work.
+    assertHeld();
     await rm(folder, { recursive: true, force: true });
     await rename(temporary, folder);
+  } catch (error) {
+    assertHeld();
+    await rm(temporary, { recursive: true, force: true });
+    throw error;
   } finally {
     stopWatching();
-    await rm(temporary, { recursive: true, force: true });
   }
   return located(lock, folder);
 }

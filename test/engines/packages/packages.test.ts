@@ -144,6 +144,23 @@ describe("locateEnginePackage", () => {
     expect(await addEngine("llama", context)).toEqual({ located, added: false });
   });
 
+  it("waits for another process that took its lock over, and adds nothing meanwhile", async () => {
+    const real = (await npmScript(join(await temporaryFolder(), "log"))).split(":")[0];
+    const context = await packageContext();
+    const lock = join(context.homeDirectory, "engines", "llama-3.22.1-linux-x64.lock");
+    const once = join(await temporaryFolder(), "once");
+    const takeOver = `[ -e ${once} ] || echo '{"id":"elsewhere"}' > ${lock}; touch ${once}`;
+    const PATH = await pathWithProgram("npm", `${takeOver}\nexec ${real}/npm "$@"`);
+    let waits = 0;
+    const onWait = () => {
+      waits++;
+      void rm(lock);
+    };
+    const taken = { ...context, environment: { ...context.environment, PATH } };
+    expect(await addEngine("llama", taken, { onWait })).toMatchObject({ added: true });
+    expect(waits).toBe(1);
+  });
+
   it("leaves nothing and tells npm's reason when npm fails", async () => {
     const npm =
       "echo 'npm error code EINTEGRITY' >&2; echo 'npm error wanted sha512-x' >&2; exit 1";
