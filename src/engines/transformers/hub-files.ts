@@ -46,10 +46,10 @@ export function hubFetch(place: HubPlace): (address: string) => Promise<FileRepl
   const root = `${hubEndpoint(environment)}/${repository}/resolve/${encodeURIComponent(revision)}/`;
   const received = new Map<string, number>();
   let fetching = 0;
+  let stopReports = () => {};
   const report = () => {
-    if (fetching === 0) return;
     onFetch([...received.values()].reduce((sum, bytes) => sum + bytes, 0));
-    systemClock.schedule(limits.progressIntervalMs, report);
+    stopReports = systemClock.schedule(limits.progressIntervalMs, report);
   };
   return async (address) => {
     if (!address.startsWith(root)) throw new SluiceError("MODEL_UNKNOWN", `${address} is foreign`);
@@ -63,7 +63,7 @@ export function hubFetch(place: HubPlace): (address: string) => Promise<FileRepl
     } catch (error) {
       throw cacheError(error, cacheDirectory);
     } finally {
-      fetching--;
+      if (--fetching === 0) stopReports();
     }
     const headers = new Headers({ "content-length": `${await fileBytes(path)}` });
     return { status: 200, headers, arrayBuffer: () => readFile(path) };
