@@ -209,7 +209,7 @@ export const errorExplanations: Readonly<Record<ErrorCode, string>> = {
   MODEL_DOWNLOAD_FAILED:
     "Every mirror of the model failed; the message says how each did. What was fetched is kept and continued next time.",
   MODEL_FORBIDDEN:
-    "The hub answered 401 or 403: the model needs a licence that was not accepted, or a token.",
+    "The hub gives the model only to accounts that accepted its licence, or does not accept the token.",
   ROW_FAILED: "With `onRowError: fail` the first row that fails for good ends the run.",
   TOO_MANY_FAILED_ROWS:
     "The count or share that `maxFailedRows` allows was exceeded. Finished tasks stay committed, and the run can be continued after the cause is fixed.",

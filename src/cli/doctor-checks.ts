@@ -254,7 +254,7 @@ function proxyCheck(io: CliIo): Check {
   const names = ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"];
   const set = names.flatMap((name) => {
     const value = io.environment[name] ?? io.environment[name.toLowerCase()];
-    return value ? [`${name}=${value.replace(/\/\/[^/@]*@/, "//***@")}`] : [];
+    return value ? [`${name}=${value.replace(/(^|\/\/)[^/@]*@/, "$1***@")}`] : [];
   });
   const detail = set.length === 0 ? "none" : set.join(" ");
   return { name: "proxies", state: "ok", detail };

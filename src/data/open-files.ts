@@ -8,6 +8,15 @@ export interface OpenHints {
   etag?: string | undefined;
   /** No byte is read ahead from this offset on. */
   end?: number | undefined;
+  /** Bounds of opening, which may take as long as a download of the whole file. */
+  bounds?: OpenBounds;
+}
+
+export interface OpenBounds {
+  /** Ends a download; a downloaded file is then of this reader alone. */
+  signal: AbortSignal;
+  /** Throws if a file of so many bytes is too large. */
+  assertBytes(bytes: number): void;
 }
 
 /** Opens an input file by its path in the plan. */

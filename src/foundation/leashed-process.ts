@@ -1,9 +1,9 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { constants } from "node:os";
 import type { Duplex, Readable, Writable } from "node:stream";
-import type { Clock } from "./clock.ts";
+import { type Clock, systemClock } from "./clock.ts";
 import { limits } from "./limits.ts";
-import type { Spawn } from "./subprocess.ts";
+import { type CommandOptions, type CommandResult, keepTail, type Spawn } from "./subprocess.ts";
 
 /** How to start a program on a leash. */
 export interface LeashOptions {
@@ -14,8 +14,11 @@ export interface LeashOptions {
   clock: Clock;
   /** Gives the program a channel beside its standard streams, on `leashChannelDescriptor`. */
   hasChannel?: boolean;
-  spawn?: Spawn;
+  spawn?: Spawn | undefined;
 }
+
+export type RunLeashedOptions = Pick<CommandOptions, "cwd" | "signal" | "spawn"> &
+  Required<Pick<CommandOptions, "env" | "timeoutMs">>;
 
 /** File descriptor of a program's channel; 0 to 2 are its standard streams and 3 is the leash. */
 export const leashChannelDescriptor = 4;
@@ -66,6 +69,9 @@ wait "$program"
 echo "$?" >&3
 kill -KILL 0`;
 
+/** The shell's status of a program that does not exist. */
+const absentStatus = 127;
+
 /** Shell statuses above this one mean that a signal ended the program. */
 const firstSignalStatus = 128;
 
@@ -109,6 +115,37 @@ export function startLeashed(
     terminate: () => void leash.write("TERM\n"),
     kill: () => void leash.destroy(),
   };
+}
+
+/**
+ * Like `runCommand`, for a program that must not outlive this process.
+ *
+ * @throws Error with code `ENOENT` if the program does not exist; the signal's reason.
+ */
+export async function runLeashed(
+  command: string,
+  args: readonly string[],
+  options: RunLeashedOptions,
+): Promise<CommandResult> {
+  const { cwd: workingDirectory, env: environment, timeoutMs, signal, spawn } = options;
+  signal?.throwIfAborted();
+  const clock = systemClock;
+  const program = startLeashed(command, args, { environment, workingDirectory, clock, spawn });
+  program.stdin.end();
+  const stdout = keepTail(program.stdout, limits.maxCommandOutputBytes);
+  const stderr = keepTail(program.stderr, limits.maxCommandOutputBytes);
+  let timedOut = false;
+  const cancelKill = clock.schedule(timeoutMs, () => {
+    timedOut = true;
+    program.kill();
+  });
+  signal?.addEventListener("abort", program.kill, { once: true });
+  const { code } = await program.ended;
+  cancelKill();
+  signal?.removeEventListener("abort", program.kill);
+  signal?.throwIfAborted();
+  if (code !== absentStatus) return { code, stdout: stdout(), stderr: stderr(), timedOut };
+  throw Object.assign(new Error(`there is no ${command}`), { code: "ENOENT" });
 }
 
 function endOf(

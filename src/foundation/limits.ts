@@ -259,8 +259,10 @@ export const limits = Object.freeze({
   modelStallTimeoutMs: 30_000,
   /** Redirects to follow for one file of a model. */
   maxRedirects: 10,
-  /** Connections in a row that a download may lose without gaining a byte. */
+  /** Tries in a row of a download before its first byte, … */
   maxDownloadTries: 3,
+  /** … and after it, without a further byte: the waits between them add up to about ten minutes. */
+  maxResumeTries: 25,
   /** Largest header of a model file, which includes vocabulary and chat template. */
   maxModelHeaderBytes: 256 * 1024 * 1024,
   /** Time pip or npm may take to fetch a package. */

@@ -1,8 +1,10 @@
 import type { LookupFunction } from "node:net";
-import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from "undici";
+import { Agent, Dispatcher, ProxyAgent, request } from "undici";
 import { connectorWithoutInterim } from "./interim-replies.ts";
 import { limits } from "./limits.ts";
+import { basicCredentials, proxyFor } from "./proxy.ts";
 import { tunnelOptions } from "./proxy-tunnel.ts";
+import type { Environment } from "./subprocess.ts";
 
 /** Bytes of a body that are read ahead of the reader. */
 const maxBodyBufferBytes = 16 * 1024 * 1024;
@@ -45,7 +47,7 @@ export type DispatcherFor = (url: URL) => Dispatcher;
 
 /** A dispatcher for downloads, which uses the proxies that the environment names. */
 export function downloadDispatcher(
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
   { connectTimeoutMs, stallTimeoutMs, connections, lookup }: DispatcherOptions,
 ): Dispatcher {
   const options = {
@@ -54,14 +56,54 @@ export function downloadDispatcher(
     bodyTimeout: stallTimeoutMs,
     ...(connections !== undefined && { connections }),
   };
-  const value = (name: string) => environment[name.toLowerCase()] || environment[name] || "";
-  const httpProxy = value("HTTP_PROXY");
-  const httpsProxy = value("HTTPS_PROXY");
-  if (!httpProxy && !httpsProxy) return new Agent(options);
-  const noProxy = value("NO_PROXY");
   // Many proxies make tunnels for https only.
-  const proxied = { proxyTunnel: false, ...tunnelOptions(connectTimeoutMs) };
-  return new EnvHttpProxyAgent({ ...options, ...proxied, httpProxy, httpsProxy, noProxy });
+  const proxied = { ...options, proxyTunnel: false, ...tunnelOptions(connectTimeoutMs) };
+  return new AgentWithProxies(environment, options, proxied);
+}
+
+/** Connects to each server directly or through a proxy, as `proxyFor` says. */
+class AgentWithProxies extends Dispatcher {
+  readonly #direct: Agent;
+  readonly #environment: Environment;
+  readonly #proxied: Omit<ProxyAgent.Options, "uri">;
+  readonly #proxies = new Map<string, ProxyAgent>();
+
+  constructor(
+    environment: Environment,
+    direct: Agent.Options,
+    proxied: Omit<ProxyAgent.Options, "uri">,
+  ) {
+    super();
+    this.#direct = new Agent(direct);
+    this.#environment = environment;
+    this.#proxied = proxied;
+  }
+
+  override dispatch(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+  ): boolean {
+    const proxy = proxyFor(new URL(`${options.origin}`), this.#environment);
+    const dispatcher = proxy === undefined ? this.#direct : this.#through(proxy);
+    return dispatcher.dispatch(options as Agent.DispatchOptions, handler);
+  }
+
+  #through(proxy: URL): ProxyAgent {
+    const known = this.#proxies.get(proxy.href);
+    if (known) return known;
+    const token = basicCredentials(proxy);
+    const made = new ProxyAgent({ ...this.#proxied, uri: proxy.origin, ...(token && { token }) });
+    this.#proxies.set(proxy.href, made);
+    return made;
+  }
+
+  override async close(): Promise<void> {
+    await Promise.all([this.#direct, ...this.#proxies.values()].map((each) => each.close()));
+  }
+
+  override async destroy(): Promise<void> {
+    await Promise.all([this.#direct, ...this.#proxies.values()].map((each) => each.destroy()));
+  }
 }
 
 /**

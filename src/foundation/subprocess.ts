@@ -81,7 +81,8 @@ export function runCommand(
   });
 }
 
-function keepTail(
+/** Collects the end of a stream; the returned function gives what it has. */
+export function keepTail(
   stream: Readable,
   maxBytes: number,
   onLine?: (line: string) => void,

@@ -134,6 +134,7 @@ describe("sluice doctor", () => {
   it("never shows a secret", async () => {
     const { stdout } = await doctor({
       HTTPS_PROXY: "http://me:hush@proxy:3128",
+      HTTP_PROXY: "me:hush@proxy:3129",
       OPENAI_API_KEY: "sk-hush",
     });
     expect(stdout).not.toContain("hush");

@@ -1,6 +1,8 @@
-import { writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import * as model from "../../src/cli/commands/model.ts";
+import { hubCache, markOf } from "../../src/engines/models/hub-cache.ts";
 import { ggufBytes, temporaryFolder } from "../engines/models/context.ts";
 import { sendFile, serve } from "../engines/models/serve.ts";
 import { type CommandSetup, runOne } from "./model-terminal.ts";
@@ -37,6 +39,21 @@ describe("sluice model", () => {
     });
     expect((await run("remove", name)).stdout).toContain("0.1 MB free again");
     expect((await run("remove", name)).stdout).toContain("was not here");
+  });
+
+  it("finds and removes a model for transformers by the name that it lists", async () => {
+    const setup = await setupWith();
+    const run = (...args: string[]) => runOne("model", model, args, setup);
+    const home = join(setup.workingDirectory, "home");
+    const repository = "owner/name";
+    const { folder, mark } = hubCache(home, { repository, revision: "main" }, "translation fp32");
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, "config.json"), "x".repeat(100_000));
+    await writeFile(mark, markOf(repository));
+    expect((await run("list")).stdout).toContain(repository);
+    expect((await run("path", repository)).stdout).toBe(`${folder}\n`);
+    expect((await run("remove", repository)).stdout).toContain("0.1 MB free again");
+    expect((await run("list")).stdout).not.toContain(repository);
   });
 
   it("fails by code where nothing is, or is reached", async () => {

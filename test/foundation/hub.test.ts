@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hubEndpoint, hubPath, isHubOffline } from "../../src/foundation/hub.ts";
+import { hubEndpoint, hubPath, hubRefusal, isHubOffline } from "../../src/foundation/hub.ts";
 
 describe("hubEndpoint", () => {
   it("is the hub, or what HF_ENDPOINT names", () => {
@@ -21,5 +21,34 @@ describe("isHubOffline", () => {
     );
     expect(offline).toEqual(["1", "true", "YES"]);
     expect(isHubOffline({})).toBe(false);
+  });
+});
+
+describe("hubRefusal", () => {
+  const page = "https://huggingface.co/o/r";
+  const read = (status: number, code?: string, HF_TOKEN?: string) =>
+    hubRefusal({ status, code }, { page, environment: { HF_TOKEN } });
+
+  it.each([
+    [401, "RepoNotFound", undefined, true, "check owner and name, or set HF_TOKEN"],
+    [404, "RepoNotFound", "x", true, "check owner and name, and what HF_TOKEN may read"],
+    [401, "GatedRepo", undefined, false, "an account of yours, and set HF_TOKEN"],
+    [403, "GatedRepo", "x", false, "the account that HF_TOKEN belongs to"],
+    [401, undefined, "x", false, "huggingface.co/settings/tokens"],
+    [401, undefined, undefined, false, "or set HF_TOKEN if it is private"],
+    [403, undefined, "x", false, "ask for access at"],
+    [404, "RevisionNotFound", undefined, true, "see its branches"],
+    [404, "EntryNotFound", undefined, true, "see its files"],
+    [404, undefined, undefined, true, "check owner, name and file"],
+  ])("of %i, %s, with token %s", (status, code, token, isAbsent, hint) => {
+    expect(read(status, code, token)).toMatchObject({
+      isAbsent,
+      hint: expect.stringContaining(hint),
+    });
+  });
+
+  it("is undefined if the server has trouble of its own", () => {
+    expect(read(503)).toBeUndefined();
+    expect(read(429, undefined, "x")).toBeUndefined();
   });
 });

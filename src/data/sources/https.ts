@@ -9,10 +9,10 @@ import {
 } from "../../foundation/reach.ts";
 import { type DispatcherFor, downloadDispatcher } from "../../foundation/remote-file.ts";
 import { shownPath } from "../../foundation/shown-path.ts";
-import type { OpenHints } from "../open-files.ts";
+import type { OpenBounds, OpenHints } from "../open-files.ts";
 import { type ReadAheadMemory, readAhead } from "../read-ahead.ts";
 import type { RandomReader } from "../storage/storage.ts";
-import { FileCopies } from "./file-copies.ts";
+import { FileCopies, type Fill } from "./file-copies.ts";
 import { isGlob } from "./glob.ts";
 import { type HttpFacts, HttpFile, type HttpFileOptions } from "./http-file.ts";
 import type { SourceContext, SourceFile, SourceStore } from "./source-store.ts";
@@ -69,17 +69,23 @@ export class HttpFiles {
   }
 
   /** @throws SluiceError `INPUT_CHANGED` if the content is not the one that `etag` names. */
-  async open(path: string, file: HttpFile, { etag, end }: OpenHints): Promise<RandomReader> {
+  async open(path: string, file: HttpFile, hints: OpenHints): Promise<RandomReader> {
+    const { etag, end, bounds } = hints;
     if (etag !== undefined && this.#copies.has(keyOf(path, etag))) {
       return await this.#copyOf(path, file, etag);
     }
-    const facts = await file.facts();
+    const facts = await file.facts(bounds?.signal);
     if (etag !== undefined && facts.etag !== undefined && etag !== facts.etag) {
       const detail = "the server has another content now";
       throw new SluiceError("INPUT_CHANGED", detail, { file: path });
     }
     const { bytes, hasRanges } = facts;
-    if (!hasRanges || bytes === undefined) return await this.#copyOf(path, file, facts.etag);
+    if (bytes !== undefined) bounds?.assertBytes(bytes);
+    if (!hasRanges || bytes === undefined) {
+      return await (bounds === undefined
+        ? this.#copyOf(path, file, facts.etag)
+        : this.#boundedCopyOf(file, facts.etag, bounds));
+    }
     return readAhead(
       {
         bytes,
@@ -91,8 +97,28 @@ export class HttpFiles {
   }
 
   #copyOf(path: string, file: HttpFile, etag: string | undefined): Promise<RandomReader> {
-    const fill = file.whole.bind(file, etag);
+    const fill: Fill = (write, restart) => file.whole(etag, write, restart);
     return this.#copies.open(keyOf(path, etag), fill);
+  }
+
+  #boundedCopyOf(
+    file: HttpFile,
+    etag: string | undefined,
+    { signal, assertBytes }: OpenBounds,
+  ): Promise<RandomReader> {
+    return this.#copies.openOwn((write, restart) => {
+      let bytes = 0;
+      const counted = (chunk: Uint8Array) => {
+        bytes += chunk.length;
+        assertBytes(bytes);
+        write(chunk);
+      };
+      const anew = () => {
+        bytes = 0;
+        restart();
+      };
+      return file.whole(etag, counted, anew, signal);
+    });
   }
 }
 

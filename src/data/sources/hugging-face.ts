@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { SluiceError } from "../../foundation/errors.ts";
-import { hubEndpoint, hubPath, isHubOffline } from "../../foundation/hub.ts";
+import { hubEndpoint, hubPath, hubRefusal, isHubOffline } from "../../foundation/hub.ts";
 import { limits } from "../../foundation/limits.ts";
 import {
   headerValue,
@@ -174,27 +174,14 @@ class Hub {
 
   #refusal(answer: RemoteResponse, code: string | undefined, file: string): Error {
     const { status } = answer;
-    const isAbsent = status === 404 || code === "RepoNotFound";
-    if (!isAbsent && status !== 401 && status !== 403) {
-      return failureOf(answer, file, this.#context);
-    }
-    const account = this.#token ? "the account that HF_TOKEN belongs to" : "an account of yours";
     const page = `${this.#endpoint}/datasets/${parseHubPath(file).repository}`;
-    if (code === "GatedRepo") {
-      const then = this.#token ? "" : ", and set HF_TOKEN to a token of it";
-      const hint = `ask for access at ${page} with ${account}${then}`;
-      return new SluiceError("INPUT_UNREADABLE", "the hub gives it only to accounts with access", {
-        file,
-        hint,
-      });
-    }
-    if (code === "RevisionNotFound") {
-      const hint = `see its branches and tags at ${page}`;
-      return new SluiceError("INPUT_MISSING", `${file}: no such revision`, { hint });
-    }
-    const secret = this.#token ? "and what HF_TOKEN may read" : "or set HF_TOKEN if it is private";
-    const hint = `check owner and name, ${secret}: see ${page}`;
-    return new SluiceError("INPUT_MISSING", `${file}: HTTP ${status} from the hub`, { hint });
+    const { environment } = this.#context;
+    const refusal = hubRefusal({ status, code }, { page, environment });
+    if (refusal === undefined) return failureOf(answer, file, this.#context);
+    const { isAbsent, reason, hint } = refusal;
+    return isAbsent
+      ? new SluiceError("INPUT_MISSING", `${file}: ${reason}`, { hint })
+      : new SluiceError("INPUT_UNREADABLE", reason, { file, hint });
   }
 
   /** The identity that the hub names: the servers that it redirects to may name others. */

@@ -30,13 +30,14 @@ export async function copyToMachine(
   temporaryDirectory: string,
   signal: AbortSignal,
 ): Promise<LocalCopy> {
-  const reader = await openFile(path);
+  const assertBytes = (bytes: number) => assertNotTooLarge(path, bytes);
+  const reader = await openFile(path, { bounds: { signal, assertBytes } });
   let folder: string | undefined;
   const remove = async () => {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   };
   try {
-    assertNotTooLarge(path, reader.bytes);
+    assertBytes(reader.bytes);
     folder = await mkdtemp(join(temporaryDirectory, "sluice-file-"));
     const copy = join(folder, nameOf(path));
     await copyBytes(reader, copy, signal);

@@ -31,6 +31,8 @@ export interface HostedEngineOptions {
   spawn?: Spawn;
   /** Longest time for the engine to get ready, if the job has a key with this name. */
   loadTimeoutMs?: number;
+  /** Called now and then while the host fetches what it loads: that time does not count. */
+  onFetch?: ((bytes: number) => void) | undefined;
 }
 
 /** What hosting needs of the outside world. */
@@ -244,14 +246,16 @@ class HostedEngineClient implements HostedClient {
 
   #awaitReady(host: HostProcess): Promise<void> {
     const { clock } = this.#options.context;
-    const { loadTimeoutMs } = this.#options;
+    const { loadTimeoutMs, onFetch } = this.#options;
     const timeoutMs = loadTimeoutMs ?? limits.workerReadyTimeoutMs;
     let isLate = false;
     return new Promise((resolve, reject) => {
-      const cancelTimeout = clock.schedule(timeoutMs, () => {
-        isLate = true;
-        host.kill();
-      });
+      const giveUpLater = () =>
+        clock.schedule(timeoutMs, () => {
+          isLate = true;
+          host.kill();
+        });
+      let cancelTimeout = giveUpLater();
       const stop = () => host.kill();
       this.#lives.closing.addEventListener("abort", stop, { once: true });
       void host.ended.then(({ how, lines }) => {
@@ -271,6 +275,10 @@ class HostedEngineClient implements HostedClient {
           this.model = message.model;
           if (message.tokenizes) this.tokenize = this.#tokenize;
           resolve();
+        } else if (message.type === "host-fetching") {
+          cancelTimeout();
+          cancelTimeout = giveUpLater();
+          onFetch?.(message.bytes);
         } else if (message.type === "host-failed") {
           cancelTimeout();
           reject(errorFromRecord(message.error));

@@ -15,7 +15,11 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 // A plain exit can hang in native code or in garbage collection; nothing here is lost.
 const leaveNow = () => process.kill(process.pid, "SIGKILL");
 
-type OpenKind = (options: Json, onBatch: (requests: number) => void) => Promise<HostedEngine>;
+type OpenKind = (
+  options: Json,
+  onBatch: (requests: number) => void,
+  onFetch: (bytes: number) => void,
+) => Promise<HostedEngine>;
 
 const openers: Partial<Record<HostedKind, OpenKind>> = {
   llama: async (options) => {

@@ -47,6 +47,8 @@ export type ToHost<Request = InferenceRequest, Prompt = PromptWords> =
 export type FromHost =
   | ({ type: "host-ready"; protocol: number; tokenizes: boolean; model?: Json } & HostedFacts)
   | { type: "host-failed"; error: ErrorRecord }
+  /** Before it is ready: the host fetches what it loads, and needs that much longer. */
+  | { type: "host-fetching"; bytes: number }
   /** New text of answers since the last message, in order, of all requests that stream. */
   | { type: "infer-deltas"; deltas: readonly HostedDelta[] }
   | { type: "infer-end"; id: number; response: InferenceResponse }

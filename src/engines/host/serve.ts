@@ -21,11 +21,15 @@ export interface HostOptions {
   channel: Channel<FromHost, ToHost>;
   /** The id of this process: its worker may know only the id of the leash's holder. */
   pid: number;
-  /** @param onBatch is told of each batch that the engine forms. */
+  /**
+   * @param onBatch is told of each batch that the engine forms.
+   * @param onFetch is told now and then while the engine fetches what it loads.
+   */
   open: (
     kind: HostedKind,
     options: Json,
     onBatch: (requests: number) => void,
+    onFetch: (bytes: number) => void,
   ) => Promise<HostedEngine>;
   /** Called when the engine's state is unreliable: the process must end. */
   onFatal: (error: Error) => void;
@@ -44,8 +48,11 @@ export function serveHost({ channel, pid, open, onFatal, clock }: HostOptions): 
 
   const start = async (kind: HostedKind, options: Json) => {
     try {
-      engine = await open(kind, options, (requests) =>
-        channel.send({ type: "batch-formed", requests }),
+      engine = await open(
+        kind,
+        options,
+        (requests) => channel.send({ type: "batch-formed", requests }),
+        (bytes) => channel.send({ type: "host-fetching", bytes }),
       );
       const { name, capacity, concurrency, choices } = engine;
       const tokenizes = engine.tokenize !== undefined;

@@ -114,13 +114,19 @@ export async function clearPlace(place: CachePlace): Promise<number> {
   return bytes;
 }
 
-/** Names the refusal of the file system while the cache was written. */
+/** Faults of a folder that another folder does not have. */
+const faultsOfPlaces = ["EACCES", "EPERM", "EROFS", "ENOTDIR", "EEXIST"];
+
+/** Names the refusal of the file system while the cache was read or written. */
 export function cacheError(error: unknown, directory: string): unknown {
-  const { code, syscall } = error as NodeJS.ErrnoException;
+  const { code, syscall, path = directory } = error as NodeJS.ErrnoException;
   if (error instanceof SluiceError || syscall === undefined || code === undefined) return error;
   if (code === "ENOSPC" || code === "EDQUOT") {
     return new SluiceError("STORE_FULL", directory, { cause: error });
   }
-  const hint = "set SLUICE_HOME to a folder that can be written";
-  return new SluiceError("STORE_FAILED", `${directory}: ${code}`, { cause: error, hint });
+  const hint = "set SLUICE_HOME to a folder that can be read and written";
+  return new SluiceError("STORE_FAILED", `${path}: ${code}`, {
+    cause: error,
+    ...(faultsOfPlaces.includes(code) && { hint }),
+  });
 }

@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import type { Dispatcher } from "undici";
 import { backoffMs, demandedWaitMs } from "../../foundation/backoff.ts";
 import { sleep } from "../../foundation/clock.ts";
+import { SluiceError } from "../../foundation/errors.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import {
@@ -15,7 +16,7 @@ import {
 } from "../../foundation/remote-file.ts";
 import { ifThere } from "../../foundation/system-errors.ts";
 import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
-import { discardPart, PartFile } from "./part-file.ts";
+import { discardPart, fileBytes, PartFile } from "./part-file.ts";
 
 /** Beside a part file: the server and the file that it is the beginning of. */
 interface PartNote {
@@ -39,19 +40,20 @@ const brokenCodes: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET"
 
 /**
  * Downloads one file into `task.part`, from the end of an earlier try if the server still has the
- * same file. An interrupted connection is made again as long as bytes arrive; a failed connection
- * ends the download at once, so that the next mirror gets its turn.
+ * same file. An interrupted connection is made again as long as bytes arrive, and for some minutes
+ * without any. A failed connection at the start ends the download at once, so that the next mirror
+ * gets its turn.
  */
 export async function download(query: RemoteRequest, task: FetchTask): Promise<FetchOutcome> {
   const { context } = task;
   const given = context.dispatcher as Dispatcher | undefined;
   const dispatcher = given ?? downloadDispatcher(context.environment, downloadTimes);
-  const part = await PartFile.open(task.part);
+  const part = await PartFile.open(task.part, task.assertHeld);
   try {
     return await downloadInto(part, query, task, dispatcher);
   } finally {
     await part.close();
-    if (part.bytes === 0) await discardPart(task.part);
+    if ((await fileBytes(task.part)) === 0) await discardPart(task.part);
     if (given === undefined) await dispatcher.destroy();
   }
 }
@@ -65,6 +67,7 @@ async function downloadInto(
   const { clock, random, signal, logger } = task.context;
   let restarts = 0;
   let wasReached = false;
+  let maxTries: number = limits.maxDownloadTries;
   for (let tries = 1; ; tries++) {
     signal?.throwIfAborted();
     const bytesBefore = part.bytes;
@@ -80,9 +83,20 @@ async function downloadInto(
       await part.restart();
       continue;
     }
-    if (part.bytes > bytesBefore) tries = 1;
-    if (tries >= limits.maxDownloadTries) return failed(step.reason);
-    await sleep(clock, backoffMs(tries, random, undefined, step.retryAfterMs), signal);
+    if (part.bytes > bytesBefore) {
+      tries = 1;
+      maxTries = limits.maxResumeTries;
+    }
+    const isSlow = (step.retryAfterMs ?? 0) > limits.modelStallTimeoutMs;
+    // Another mirror is faster than a server that asks to wait for minutes.
+    const isGivenUp = isSlow && task.hasOtherMirror && maxTries === limits.maxDownloadTries;
+    if (isGivenUp || tries >= maxTries) return failed(step.reason);
+    const waitMs = backoffMs(tries, random, undefined, step.retryAfterMs);
+    if (waitMs > limits.modelStallTimeoutMs) {
+      const facts = { model: task.name, reason: step.reason, seconds: Math.round(waitMs / 1000) };
+      logger.log("info", "the download waits before it continues", facts);
+    }
+    await sleep(clock, waitMs, signal);
   }
 }
 
@@ -101,6 +115,7 @@ async function downloadStep(
     answer = await requestRemoteFile({ ...query, headers: headers ?? {} }, dispatcher, signal);
   } catch (error) {
     signal?.throwIfAborted();
+    if (error instanceof SluiceError) throw error;
     const noConnection = !brokenCodes.has((error as NodeJS.ErrnoException).code ?? "");
     return { next: "again", reason: networkReason(error), noConnection };
   }
@@ -148,6 +163,7 @@ async function judge(
   task: FetchTask,
 ): Promise<Step | undefined> {
   const { status, isFirstHost } = answer;
+  const code = headerValue(answer.headers["x-error-code"]);
   if (status === 200) {
     if (part.bytes > 0) await part.restart();
   } else if (status === 206) {
@@ -160,13 +176,12 @@ async function judge(
     if (task.expected.sha256 !== undefined && whole.state === "fetched") return end(whole);
     return { next: "restart", reason: "the server has fewer bytes than were fetched before" };
   } else if (isFirstHost && (status === 401 || status === 403)) {
-    return end(failed(`HTTP ${status}`, "forbidden"));
+    return end(failed(`HTTP ${status}`, "forbidden", { status, code }));
   } else if (status === 404 || status === 410) {
-    return end(failed(`HTTP ${status}`, "absent"));
+    const said = isFirstHost ? { status, code } : undefined;
+    return end(failed(`HTTP ${status}`, "absent", said));
   } else if (status === 429 || status >= 500) {
     const retryAfterMs = demandedWaitMs(answer.headers, task.context.clock.now());
-    // Another mirror is faster than a server that asks to wait for minutes.
-    if ((retryAfterMs ?? 0) > limits.modelStallTimeoutMs) return end(failed(`HTTP ${status}`));
     return { next: "again", reason: `HTTP ${status}`, retryAfterMs };
   } else {
     return end(failed(`HTTP ${status}`));

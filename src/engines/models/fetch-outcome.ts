@@ -1,10 +1,18 @@
 import type { CatalogEntry } from "./catalog.ts";
+import type { AssertHeld } from "./file-lock.ts";
 import type { ModelContext } from "./model-context.ts";
 
 /** The outcome of one mirror. A fetched file is complete and checked at the fetch's `part`. */
 export type FetchOutcome =
   | { state: "fetched"; sha256: string; bytes: number }
-  | { state: "failed"; reason: string; kind?: FailureKind };
+  | { state: "failed"; reason: string; kind?: FailureKind; hint?: string; answer?: Answer };
+
+/** What a server said instead of giving the file; absent for a server that it redirected to. */
+interface Answer {
+  status: number;
+  /** The hub's header `x-error-code`. */
+  code: string | undefined;
+}
 
 /** `wrong`: the received bytes are not those of the model. */
 export type FailureKind = "forbidden" | "absent" | "wrong";
@@ -18,6 +26,10 @@ export interface FetchTask {
   /** The known facts of the file. */
   expected: Partial<Pick<CatalogEntry, "sha256" | "bytes">>;
   context: ModelContext;
+  /** Whether the model may be had elsewhere as well. */
+  hasOtherMirror: boolean;
+  /** That the lock of `part` is held. */
+  assertHeld: AssertHeld;
   onProgress: (bytes: number, totalBytes?: number) => void;
 }
 
@@ -36,6 +48,6 @@ export function checkFetched(
 }
 
 /** A mirror that failed. */
-export function failed(reason: string, kind?: FailureKind): FetchOutcome {
-  return kind === undefined ? { state: "failed", reason } : { state: "failed", reason, kind };
+export function failed(reason: string, kind?: FailureKind, answer?: Answer): FetchOutcome {
+  return { state: "failed", reason, ...(kind && { kind }), ...(answer && { answer }) };
 }

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import {
   type FileHandle,
   link,
@@ -36,17 +37,26 @@ export interface FileLockContext {
 }
 
 /**
+ * Ends an action whose lock another process took over, because this one was paused. Without
+ * `maxAgeMs`, the lock file is read; with it, only if the last look is older.
+ */
+export type AssertHeld = (maxAgeMs?: number) => void;
+
+class LockLost extends Error {}
+
+/**
  * Runs `action` while this process alone holds the lock file `path`; others wait for their turn.
  *
  * The holder touches the file every `fileLockTouchMs`. A dead holder on the same machine is noticed
  * at once (Linux), any other when the file is unchanged for `fileLockStaleMs` of the waiting
  * process's own clock, so that two machines on one file system never compare clocks. The lock only
- * saves work: its users still publish by an atomic rename.
+ * saves work: its users still publish by an atomic rename. An action that `assertHeld` ended runs
+ * again when its turn comes.
  */
 export async function withFileLock<T>(
   path: string,
   context: FileLockContext,
-  action: () => Promise<T>,
+  action: (assertHeld: AssertHeld) => Promise<T>,
 ): Promise<T> {
   const content = JSON.stringify({
     id: sortableId(context.clock, context.random),
@@ -54,12 +64,35 @@ export async function withFileLock<T>(
   });
   await mkdir(dirname(path), { recursive: true });
   await acquire(path, content, context);
-  const stopTouching = keepTouching(path, context.clock);
+  const stopTouching = keepTouching(path, content, context.clock);
   try {
-    return await action();
+    return await action(heldCheck(path, content, context.clock));
+  } catch (error) {
+    if (!(error instanceof LockLost)) throw error;
   } finally {
     stopTouching();
     if ((await readLock(path))?.content === content) await rm(path, { force: true });
+  }
+  return withFileLock(path, context, action);
+}
+
+function heldCheck(path: string, content: string, clock: Clock): AssertHeld {
+  // Not the monotonic time, which stands still while a machine sleeps.
+  let lookedMs = clock.now();
+  return (maxAgeMs = -1) => {
+    const nowMs = clock.now();
+    if (Math.abs(nowMs - lookedMs) <= maxAgeMs) return;
+    if (contentOf(path) !== content) throw new LockLost(`another process took over ${path}`);
+    lookedMs = nowMs;
+  };
+}
+
+function contentOf(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
   }
 }
 
@@ -135,13 +168,15 @@ async function breakLock(path: string, content: string, id: string): Promise<voi
   await rm(aside, { force: true });
 }
 
-function keepTouching(path: string, clock: Clock): () => void {
+function keepTouching(path: string, content: string, clock: Clock): () => void {
   let stop = () => {};
   const again = () => {
     stop = clock.schedule(fileLockTouchMs, () => {
       const seconds = clock.now() / 1000;
-      // If another process broke the lock, the work continues, and its rename decides.
-      utimes(path, seconds, seconds).catch(() => {});
+      // The lock of a process that took it over may not live longer by our touch.
+      readLock(path)
+        .then((state) => (state?.content === content ? utimes(path, seconds, seconds) : undefined))
+        .catch(() => {});
       again();
     });
   };

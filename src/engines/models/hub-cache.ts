@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { ifThere } from "../../foundation/system-errors.ts";
@@ -7,16 +7,40 @@ import { folderBytes } from "./folder-size.ts";
 
 const markEnding = ".complete";
 
-/** The folder of models of the hub, and the file that marks one of them as complete. */
+/** The places of one model of the hub. */
+export interface HubCache {
+  /** The folder of all models of the hub. */
+  directory: string;
+  /** The folder of this one; that of revision `main` has those of the others in it. */
+  folder: string;
+  /** The file that marks it as complete. */
+  mark: string;
+  lock: string;
+}
+
 export function hubCache(
   homeDirectory: string,
   { repository, revision }: { repository: string; revision: string },
   variant: string,
-): { directory: string; mark: string; lock: string } {
-  const directory = join(modelsDirectory(homeDirectory), "onnx");
+): HubCache {
+  const directory = directoryIn(homeDirectory);
+  const folder = join(directory, repository, revision === "main" ? "" : revision);
   const key = sha256Hex(JSON.stringify([repository, revision, variant])).slice(0, 16);
   const mark = join(directory, `${key}${markEnding}`);
-  return { directory, mark, lock: `${mark}.lock` };
+  return { directory, folder, mark, lock: `${mark}.lock` };
+}
+
+function directoryIn(homeDirectory: string): string {
+  return join(modelsDirectory(homeDirectory), "onnx");
+}
+
+/** Whether a model is here. Its folder may have been deleted by hand, without the mark. */
+export async function isComplete({ folder, mark }: HubCache): Promise<boolean> {
+  return (await isThere(mark)) && (await isThere(folder));
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await ifThere(stat(path))) !== undefined;
 }
 
 /** The content of a mark: the model's name in a job. */
@@ -34,13 +58,49 @@ export interface HubFolder {
 
 /** The repositories of the hub with a complete model here, by name. */
 export async function listHubFolders(homeDirectory: string): Promise<HubFolder[]> {
-  const directory = join(modelsDirectory(homeDirectory), "onnx");
-  const files = (await ifThere(readdir(directory))) ?? [];
-  const names = new Set<string>();
-  for (const file of files.filter((each) => each.endsWith(markEnding))) {
-    const named = (await readFile(join(directory, file), "utf8")).trim();
-    names.add(named.replace(/^hf:/, "").replace(/@.*$/, ""));
+  const directory = directoryIn(homeDirectory);
+  const found = new Map<string, HubFolder>();
+  for (const { repository } of await marksIn(directory)) {
+    const path = join(directory, repository);
+    if (found.has(repository) || !(await isThere(path))) continue;
+    found.set(repository, { name: repository, path, bytes: await folderBytes(path) });
   }
-  const paths = [...names].sort().map((name) => ({ name, path: join(directory, name) }));
-  return Promise.all(paths.map(async (each) => ({ ...each, bytes: await folderBytes(each.path) })));
+  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/**
+ * Removes a repository of the hub with all its revisions, and the rest of an interrupted download.
+ *
+ * @param name as `owner/name` or `hf:owner/name`.
+ * @returns the freed bytes; undefined if nothing of it is here.
+ */
+export async function removeHubFolder(
+  homeDirectory: string,
+  name: string,
+): Promise<number | undefined> {
+  const repository = repositoryOf(name);
+  const directory = directoryIn(homeDirectory);
+  if (repository === undefined || !(await isThere(join(directory, repository)))) return undefined;
+  for (const { mark, repository: marked } of await marksIn(directory)) {
+    if (marked === repository) await rm(mark, { force: true });
+  }
+  const bytes = await folderBytes(join(directory, repository));
+  await rm(join(directory, repository), { recursive: true, force: true });
+  return bytes;
+}
+
+/** The repository that a name without a file and a revision means. */
+export function repositoryOf(name: string): string | undefined {
+  return /^(?:hf:)?([\w-][\w.-]*\/[\w-][\w.-]*)$/.exec(name)?.[1];
+}
+
+async function marksIn(directory: string): Promise<{ mark: string; repository: string }[]> {
+  const files = (await ifThere(readdir(directory))) ?? [];
+  const marks: { mark: string; repository: string }[] = [];
+  for (const file of files.filter((each) => each.endsWith(markEnding))) {
+    const mark = join(directory, file);
+    const named = (await readFile(mark, "utf8")).trim();
+    marks.push({ mark, repository: named.replace(/^hf:/, "").replace(/@.*$/, "") });
+  }
+  return marks;
 }

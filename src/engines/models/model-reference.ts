@@ -59,7 +59,14 @@ function hubReference(name: string): ModelReference {
 
 function urlReference(name: string): ModelReference {
   if (!URL.canParse(name)) throw new SluiceError("MODEL_UNKNOWN", `${name} is not an address`);
-  const file = basename(decoded(new URL(name).pathname)).replaceAll(/[^\w.-]/g, "-");
+  const { protocol, host, pathname, username, password } = new URL(name);
+  if (username !== "" || password !== "") {
+    const shown = `${protocol}//${host}${pathname}`;
+    throw new SluiceError("MODEL_UNKNOWN", `${shown}: the address holds a user or password`, {
+      hint: "records of the model would keep it: fetch the file by hand and name it by path",
+    });
+  }
+  const file = basename(decoded(pathname)).replaceAll(/[^\w.-]/g, "-");
   refuseSplit(file);
   return { kind: "url", name, url: name, file: file || "model.gguf" };
 }

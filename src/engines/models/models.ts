@@ -14,7 +14,7 @@ import {
 } from "./cache.ts";
 import { type CatalogEntry, catalog } from "./catalog.ts";
 import { withFileLock } from "./file-lock.ts";
-import { listHubFolders } from "./hub-cache.ts";
+import { listHubFolders, removeHubFolder, repositoryOf } from "./hub-cache.ts";
 import { keptSha256 } from "./kept-digest.ts";
 import { fetchModel } from "./mirrors.ts";
 import type { DownloadProgress, ModelContext, ResolvedModel } from "./model-context.ts";
@@ -53,16 +53,14 @@ export async function resolveModel(
   const reference = parseModelName(name, context.workingDirectory, options.catalog);
   if (reference.kind === "path") return resolvePath(name, reference.path);
   const place = cachePlace(context.homeDirectory, reference);
-  try {
+  return inCache(context, async () => {
     const cached = await readCached(place);
     if (cached) return resolved(name, place.file, cached);
     if (!options.download) {
       throw new SluiceError("MODEL_MISSING", name, { hint: `run sluice model pull ${name}` });
     }
-    return await fetchOnce(reference, context, options);
-  } catch (error) {
-    throw cacheError(error, modelsDirectory(context.homeDirectory));
-  }
+    return fetchOnce(reference, context, options);
+  });
 }
 
 /** The file of a model, fetched if necessary, with what the manifest says of its weights. */
@@ -82,13 +80,13 @@ async function fetchOnce(
 ): Promise<ResolvedModel> {
   const place = cachePlace(context.homeDirectory, reference);
   const { clock, random, signal } = context;
-  return withFileLock(place.lock, { clock, random, signal, onWait }, async () => {
+  return withFileLock(place.lock, { clock, random, signal, onWait }, async (assertHeld) => {
     // Another process may have fetched it during the wait.
     const cached = await readCached(place);
     if (cached) return resolved(reference.name, place.file, cached);
     await mkdir(place.directory, { recursive: true });
     try {
-      const record = await fetchModel(reference, place, context, onProgress);
+      const record = await fetchModel(reference, place, context, assertHeld, onProgress);
       return resolved(reference.name, place.file, record);
     } finally {
       await tidyPlace(place);
@@ -150,19 +148,39 @@ export async function pullModel(
  * @throws SluiceError `MODEL_UNKNOWN`; `USAGE` for a plain path, which is not ours to remove.
  */
 export async function removeModel(name: string, context: ModelContext): Promise<number> {
+  const { homeDirectory } = context;
+  const freed = await inCache(context, () => removeHubFolder(homeDirectory, name));
+  if (freed !== undefined) return freed;
   const reference = parseModelName(name, context.workingDirectory);
   if (reference.kind === "path") {
     throw new SluiceError("USAGE", `${reference.path} is your own file`, {
       hint: "remove it by hand",
     });
   }
-  const place = cachePlace(context.homeDirectory, reference);
+  const place = cachePlace(homeDirectory, reference);
   const { clock, random, signal } = context;
+  const clear = () => clearPlace(place);
+  return inCache(context, () => withFileLock(place.lock, { clock, random, signal }, clear));
+}
+
+async function inCache<T>({ homeDirectory }: ModelContext, action: () => Promise<T>): Promise<T> {
   try {
-    return await withFileLock(place.lock, { clock, random, signal }, () => clearPlace(place));
+    return await action();
   } catch (error) {
-    throw cacheError(error, modelsDirectory(context.homeDirectory));
+    throw cacheError(error, modelsDirectory(homeDirectory));
   }
+}
+
+/**
+ * The path of a model on this machine: a file, or the folder of a repository of the hub, named as
+ * `listModels` names it.
+ *
+ * @throws SluiceError as `resolveModel`.
+ */
+export async function modelPath(name: string, context: ModelContext): Promise<string> {
+  const folders = await inCache(context, () => listHubFolders(context.homeDirectory));
+  const folder = folders.find((each) => each.name === repositoryOf(name));
+  return folder?.path ?? (await resolveModel(name, context, { download: false })).path;
 }
 
 /** The result of checking a model's file. */
@@ -203,7 +221,11 @@ export interface ModelListing {
 }
 
 /** The catalog, then the other models in the cache, then those that other engines fetched. */
-export async function listModels(context: ModelContext): Promise<ModelListing[]> {
+export function listModels(context: ModelContext): Promise<ModelListing[]> {
+  return inCache(context, () => listAll(context));
+}
+
+async function listAll(context: ModelContext): Promise<ModelListing[]> {
   const cached = await listCached(context.homeDirectory);
   const known: ModelListing[] = [];
   for (const entry of catalog) {

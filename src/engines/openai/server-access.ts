@@ -1,7 +1,7 @@
+import { basicCredentials, decodedPart } from "../../foundation/proxy.ts";
 import type { EngineContext } from "../engine.ts";
 import { type ApiKey, apiKey, defaultKeyVariable, isOfOpenai } from "./api-key.ts";
 import type { EndpointOptions } from "./options.ts";
-import { basicCredentials, decodedPart } from "./transport.ts";
 
 /** A server of a model: its address, its key, and the paths on it. */
 export class ServerAccess {

@@ -5,9 +5,9 @@ import type { SecureContext } from "node:tls";
 import { type Dispatcher, Pool, ProxyAgent } from "undici";
 import type { Clock } from "../../foundation/clock.ts";
 import { connectorWithoutInterim } from "../../foundation/interim-replies.ts";
+import { basicCredentials, proxyFor } from "../../foundation/proxy.ts";
 import { tunnelOptions } from "../../foundation/proxy-tunnel.ts";
 import { type Abortable, AbortWatch } from "../abort-watch.ts";
-import { proxyFor } from "./proxy.ts";
 import { type Incoming, ReplyMemory } from "./reply-memory.ts";
 
 /** A received reply, whatever its status. */
@@ -186,22 +186,6 @@ export class Transport {
   async close(error: Error): Promise<void> {
     this.#exchanges.close(error);
     await this.#dispatcher.destroy(error);
-  }
-}
-
-/** `Basic …` from a URL's user and password, or undefined if it has none. */
-export function basicCredentials({ username, password }: URL): string | undefined {
-  if (username === "" && password === "") return undefined;
-  const plain = `${decodedPart(username)}:${decodedPart(password)}`;
-  return `Basic ${Buffer.from(plain).toString("base64")}`;
-}
-
-/** A user or password of a URL as it is meant. A `%` without an escape is legal, and stays. */
-export function decodedPart(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
   }
 }
 

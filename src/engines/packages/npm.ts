@@ -1,8 +1,9 @@
 import { realpath } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { SluiceError } from "../../foundation/errors.ts";
+import { runLeashed } from "../../foundation/leashed-process.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type CommandResult, runCommand } from "../../foundation/subprocess.ts";
+import type { CommandResult } from "../../foundation/subprocess.ts";
 import type { ModelContext } from "../models/model-context.ts";
 
 /**
@@ -23,7 +24,7 @@ export async function npmCi(
   const args = [...first, "ci", "--prefix", folder, ...flags, "--no-update-notifier"];
   let result: CommandResult;
   try {
-    result = await runCommand(command!, args, {
+    result = await runLeashed(command!, args, {
       cwd: folder,
       env: npmEnvironment(environment),
       timeoutMs: limits.packageFetchTimeoutMs,

@@ -4,7 +4,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { jsonObjectIn } from "../../foundation/json.ts";
 import { ifThere } from "../../foundation/system-errors.ts";
 import { cacheError } from "../models/cache.ts";
-import { withFileLock } from "../models/file-lock.ts";
+import { type AssertHeld, withFileLock } from "../models/file-lock.ts";
 import { folderBytes, watchGrowth } from "../models/folder-size.ts";
 import type { ModelContext } from "../models/model-context.ts";
 import {
@@ -26,6 +26,9 @@ import {
 } from "./lock.ts";
 import { foldersUpFrom, npmCi } from "./npm.ts";
 import { findPython, pipInstall } from "./python.ts";
+
+/** How the name of a folder begins in which an engine is being added. */
+const addingPrefix = ".adding-";
 
 /** What adding engine packages may use of the outside world. An `EngineContext` is one. */
 export interface PackageContext extends ModelContext {
@@ -126,18 +129,33 @@ export async function addEngine(
   return { located, added };
 }
 
-/** Removes an engine's packages of all versions from `SLUICE_HOME`; returns the freed bytes. */
+/**
+ * Removes an engine's packages of all versions from `SLUICE_HOME`, also those that were not added
+ * to the end; returns the freed bytes.
+ */
 export async function removeEngine(name: string, context: PackageContext): Promise<number> {
   const engine = packagedEngine(name);
   const root = enginesDirectory(context.homeDirectory);
   let bytes = 0;
-  for (const folder of await enginesIn(root, engine)) {
-    await withFileLock(lockPath(root, folder), context, async () => {
-      bytes += await folderBytes(join(root, folder));
-      await rm(join(root, folder), { recursive: true, force: true });
-    });
-  }
+  await inHome(root, async () => {
+    for (const folder of await enginesIn(root, engine)) {
+      await withFileLock(lockPath(root, folder), context, async () => {
+        for (const path of [join(root, folder), temporaryOf(root, folder)]) {
+          bytes += await folderBytes(path);
+          await rm(path, { recursive: true, force: true });
+        }
+      });
+    }
+  });
   return bytes;
+}
+
+async function inHome<T>(root: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    throw cacheError(error, root);
+  }
 }
 
 /** A line of `sluice engine list`. */
@@ -154,8 +172,12 @@ export interface EngineListing {
 }
 
 /** All engines with packages, and those on this machine. */
-export async function listEngines(context: PackageContext): Promise<EngineListing[]> {
+export function listEngines(context: PackageContext): Promise<EngineListing[]> {
   const root = enginesDirectory(context.homeDirectory);
+  return inHome(root, () => listAll(root, context));
+}
+
+async function listAll(root: string, context: PackageContext): Promise<EngineListing[]> {
   const listings: EngineListing[] = [];
   for (const engine of packagedEngines) {
     const { module, version } = pinnedModule(engine);
@@ -196,8 +218,16 @@ function lockPath(root: string, folder: string): string {
 
 async function enginesIn(root: string, engine: PackagedEngine): Promise<string[]> {
   const entries = (await ifThere(readdir(root, { withFileTypes: true }))) ?? [];
-  const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
-  return folders.filter((folder) => folder.startsWith(`${engine}-`)).sort();
+  const folders = entries
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => (name.startsWith(addingPrefix) ? name.slice(addingPrefix.length) : name))
+    .filter((name) => name.startsWith(`${engine}-`));
+  return [...new Set(folders)].sort();
+}
+
+/** The folder in which an engine is added, until it is complete. */
+function temporaryOf(root: string, folder: string): string {
+  return join(root, `${addingPrefix}${folder}`);
 }
 
 async function findInProject(
@@ -258,25 +288,23 @@ async function addToHome(
 ): Promise<LocatedEngine> {
   const root = enginesDirectory(context.homeDirectory);
   const waiting = { ...context, ...(options.onWait ? { onWait: options.onWait } : {}) };
-  try {
-    return await withFileLock(lockPath(root, lock.folder), waiting, async () => {
-      // Another process may have added it during the wait.
-      const installed = await findInHome(lock, context.homeDirectory);
-      return installed ?? (await install(lock, root, context, options));
-    });
-  } catch (error) {
-    throw cacheError(error, root);
-  }
+  const addOnce = async (assertHeld: AssertHeld) => {
+    // Another process may have added it during the wait.
+    const installed = await findInHome(lock, context.homeDirectory);
+    return installed ?? (await install(lock, root, context, assertHeld, options));
+  };
+  return inHome(root, () => withFileLock(lockPath(root, lock.folder), waiting, addOnce));
 }
 
 async function install(
   lock: EngineLock,
   root: string,
   context: PackageContext,
+  assertHeld: AssertHeld,
   { onProgress = () => {} }: LocateOptions,
 ): Promise<LocatedEngine> {
   const folder = join(root, lock.folder);
-  const temporary = join(root, `.adding-${lock.folder}`);
+  const temporary = temporaryOf(root, lock.folder);
   await rm(temporary, { recursive: true, force: true });
   await mkdir(temporary, { recursive: true });
   onProgress(0);
@@ -288,11 +316,16 @@ async function install(
       const detail = `${lock.install.by} left no ${lock.entry}`;
       throw new SluiceError("ENGINE_INSTALL_FAILED", detail);
     }
+    // Another process that took the lock over has a folder of the same name, in the middle of work.
+    assertHeld();
     await rm(folder, { recursive: true, force: true });
     await rename(temporary, folder);
+  } catch (error) {
+    assertHeld();
+    await rm(temporary, { recursive: true, force: true });
+    throw error;
   } finally {
     stopWatching();
-    await rm(temporary, { recursive: true, force: true });
   }
   return located(lock, folder);
 }
@@ -315,7 +348,12 @@ async function installByPip(
 ): Promise<void> {
   const file = join(folder, "requirements.txt");
   await writeFile(file, `${requirements.join("\n")}\n`);
-  await pipInstall(folder, file, python, context);
+  // What a killed pip leaves goes with the folder.
+  const temporary = join(folder, ".tmp");
+  await mkdir(temporary);
+  const environment = { ...context.environment, TMPDIR: temporary };
+  await pipInstall(folder, file, python, { ...context, environment });
+  await rm(temporary, { recursive: true, force: true });
 }
 
 /** Removes binaries of other machines, and writes stand-ins for omitted packages. */

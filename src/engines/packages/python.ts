@@ -1,6 +1,7 @@
 import { SluiceError } from "../../foundation/errors.ts";
+import { runLeashed } from "../../foundation/leashed-process.ts";
 import { limits } from "../../foundation/limits.ts";
-import { type CommandResult, runCommand } from "../../foundation/subprocess.ts";
+import type { CommandResult } from "../../foundation/subprocess.ts";
 import type { ModelContext } from "../models/model-context.ts";
 import openvinoLock from "./openvino-lock.json" with { type: "json" };
 
@@ -79,7 +80,11 @@ export async function tryPython(
 ): Promise<CommandResult | undefined> {
   const timeoutMs = limits.packageFetchTimeoutMs;
   try {
-    return await runCommand(program, args, { env: environment, timeoutMs, signal, spawn });
+    return await runLeashed(program, args, {
+      ...{ env: environment, timeoutMs },
+      ...(signal && { signal }),
+      ...(spawn && { spawn }),
+    });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
     return undefined;

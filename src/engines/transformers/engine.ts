@@ -6,11 +6,11 @@ import type { Engine, EngineContext } from "../engine.ts";
 import { type PrepareOptions, preparePackage } from "../engine-description.ts";
 import { type HostContext, openHostedEngine } from "../host/client.ts";
 import { withFileLock } from "../models/file-lock.ts";
-import { hubCache, markOf } from "../models/hub-cache.ts";
+import { hubCache, isComplete, markOf } from "../models/hub-cache.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
 import { locateEnginePackage, type PackageContext } from "../packages/packages.ts";
 import type { HostedTransformersOptions } from "./hosted-transformers.ts";
-import { assertOnnxFolder, exists, parseOnnxModelName } from "./model-place.ts";
+import { assertOnnxFolder, parseOnnxModelName } from "./model-place.ts";
 import type { TransformersModelOptions } from "./options.ts";
 
 /** What opening needs of the outside world. */
@@ -31,12 +31,20 @@ export async function openTransformers(
   return openTransformersFrom(options, entry, context);
 }
 
+/** What is told of the fetch of a model. */
+interface FetchCalls {
+  /** Called before waiting for another process that fetches the same model. */
+  onWait?: () => void;
+  /** Called now and then with the bytes of this process. */
+  onFetch?: (bytes: number) => void;
+}
+
 /** Like `openTransformers`, with the package at `modulePath`. */
 export async function openTransformersFrom(
   options: TransformersModelOptions,
   modulePath: string,
   context: OpenContext,
-  onWait?: () => void,
+  { onWait, onFetch }: FetchCalls = {},
 ): Promise<Engine> {
   const model = parseOnnxModelName(options.name);
   const { environment, homeDirectory } = context;
@@ -45,17 +53,20 @@ export async function openTransformersFrom(
     const sha256 = await keptSha256(await filesOf(model.path), homeDirectory);
     return openHost({ modulePath, options, model, sha256, ...placesOf(context) }, context);
   }
-  const { directory, mark, lock } = hubCache(homeDirectory, model, variantOf(options));
+  const cache = hubCache(homeDirectory, model, variantOf(options));
+  const { directory, mark, lock } = cache;
   const host = () =>
     openHost(
       { modulePath, options, model, ...placesOf(context), cacheDirectory: directory },
       context,
+      onFetch,
     );
-  if (isHubOffline(environment) || (await exists(mark))) return host();
+  if (isHubOffline(environment) || (await isComplete(cache))) return host();
   // One process fetches the files, the others wait for them.
   await mkdir(directory, { recursive: true });
   const { clock, random } = context;
-  return withFileLock(lock, { clock, random, onWait }, async () => {
+  const waiting = { clock, random, ...(onWait && { onWait }) };
+  return withFileLock(lock, waiting, async () => {
     const engine = await host();
     await writeFile(mark, markOf(options.name));
     return engine;
@@ -69,7 +80,7 @@ export async function isModelHere(
 ): Promise<boolean> {
   const model = parseOnnxModelName(options.name);
   if (model.kind === "folder") return true;
-  return exists(hubCache(homeDirectory, model, variantOf(options)).mark);
+  return isComplete(hubCache(homeDirectory, model, variantOf(options)));
 }
 
 /** The facts that decide which files of a repository are needed. */
@@ -81,17 +92,27 @@ function placesOf({ environment, homeDirectory }: OpenContext) {
   return {
     cacheDirectory: homeDirectory,
     hubAddress: `${hubEndpoint(environment)}/`,
-    hubToken: environment.HF_TOKEN,
+    environment: Object.fromEntries(fetchVariables.map((name) => [name, environment[name]])),
     isOnline: !isHubOffline(environment),
   };
 }
 
-function openHost(options: HostedTransformersOptions, context: OpenContext): Promise<Engine> {
+/** Variables about the hub and proxies. */
+const fetchVariables = [
+  ...["HF_TOKEN", "HF_ENDPOINT"],
+  ...["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"],
+];
+
+function openHost(
+  options: HostedTransformersOptions,
+  context: OpenContext,
+  onFetch?: (bytes: number) => void,
+): Promise<Engine> {
   return openHostedEngine({
     kind: "transformers",
     options: JSON.parse(JSON.stringify(options)),
-    // Node's own fetch, which the package uses, reads proxies only if it is told to.
-    context: { ...context, environment: { ...context.environment, NODE_USE_ENV_PROXY: "1" } },
+    context,
+    onFetch,
   });
 }
 
@@ -128,8 +149,9 @@ export async function prepareTransformers(
   // Without a host, the first worker fetches it.
   const { hostCommand } = context;
   if (hostCommand === undefined) return;
-  onProgress?.({ name: options.name, source: "hub", bytes: 0 });
-  const wait = () => onWait?.(options.name);
-  const engine = await openTransformersFrom(options, entry, { ...context, hostCommand }, wait);
+  const onFetch = (bytes: number) => onProgress?.({ name: options.name, source: "hub", bytes });
+  onFetch(0);
+  const calls = { onFetch, onWait: () => onWait?.(options.name) };
+  const engine = await openTransformersFrom(options, entry, { ...context, hostCommand }, calls);
   await engine.close();
 }

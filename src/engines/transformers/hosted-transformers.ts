@@ -7,6 +7,7 @@ import type { InferenceRequest, InferenceResponse } from "../../foundation/infer
 import type { Json } from "../../foundation/json.ts";
 import { limits } from "../../foundation/limits.ts";
 import { textLogger } from "../../foundation/logger.ts";
+import type { Environment } from "../../foundation/subprocess.ts";
 import { type Batched, batched } from "../batching/batched.ts";
 import type { Choices, HostedEngine } from "../host/protocol.ts";
 import { openTask, type TaskPlace } from "./open-task.ts";
@@ -19,12 +20,17 @@ export interface HostedTransformersOptions extends TaskPlace {
   /** Path of the package's main module. */
   modulePath: string;
   options: TransformersModelOptions;
+  /** Variables about the hub and proxies. */
+  environment: Environment;
   /** Digest of a folder's files. */
   sha256?: string;
 }
 
 /** Level of the package's log without any output: its errors contain all their inputs. */
 const silent = 50;
+
+/** Lines on stderr go to the log of the worker. */
+const stderrLogger = textLogger((line) => writeSync(2, line));
 
 /**
  * Loads a model in this process, which is an engine host.
@@ -34,10 +40,17 @@ const silent = 50;
 export async function openHostedTransformers(
   options: Json,
   onBatch: (requests: number) => void,
+  onFetch: (bytes: number) => void,
 ): Promise<HostedEngine> {
   const given = options as unknown as HostedTransformersOptions;
   const library = await loadTransformersJs(given.modulePath);
   library.env.logLevel = silent;
+  const { model } = given;
+  if (model.kind === "hub") {
+    const { hubFetch } = await import("./hub-files.ts");
+    const fetchFile = hubFetch({ ...given, model, logger: stderrLogger, onFetch });
+    library.env.fetch = (address) => fetchFile(String(address));
+  }
   return new HostedTransformers(await openTask(library, given.options, given), given, onBatch);
 }
 
@@ -56,10 +69,8 @@ class HostedTransformers implements HostedEngine {
   ) {
     const { task: taskName, dtype, device, threads = availableParallelism() } = options;
     this.#task = task;
-    // Lines on stderr go to the log of the worker.
-    const logger = textLogger((line) => writeSync(2, line));
     this.#batched = batched([{ run: (batch, signal) => task.run(batch, signal) }], options, {
-      ...{ clock: systemClock, logger, onBatch },
+      ...{ clock: systemClock, logger: stderrLogger, onBatch },
     });
     this.name = model.kind === "hub" ? model.repository : basename(model.path);
     // A growing batch needs waiting rows to grow.

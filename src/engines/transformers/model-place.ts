@@ -56,6 +56,6 @@ export async function assertOnnxFolder(path: string): Promise<void> {
   });
 }
 
-export async function exists(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined)) !== undefined;
 }

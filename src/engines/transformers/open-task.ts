@@ -20,8 +20,6 @@ export interface TaskPlace {
   cacheDirectory: string;
   /** Address of the hub, with a slash at its end. */
   hubAddress: string;
-  /** The user's key for the hub; the package itself sends it only to the hub's own address. */
-  hubToken?: string | undefined;
   /** Whether missing files may be fetched. */
   isOnline: boolean;
 }
@@ -53,14 +51,8 @@ export async function openTask(
  */
 function setEnvironment(
   { env }: TransformersJs,
-  { model, cacheDirectory, hubAddress, hubToken, isOnline }: TaskPlace,
+  { model, cacheDirectory, hubAddress, isOnline }: TaskPlace,
 ): string {
-  const { fetch } = env;
-  env.fetch = (address, init) => {
-    const isHub = String(address).startsWith(hubAddress);
-    if (isHub && hubToken) init?.headers?.set("authorization", `Bearer ${hubToken}`);
-    return fetch(address, init);
-  };
   env.cacheDir = cacheDirectory;
   env.remoteHost = hubAddress;
   env.allowLocalModels = true;
@@ -163,9 +155,6 @@ function loadError(
   if (!isOnline) {
     const hint = "unset HF_HUB_OFFLINE, or name a folder by path";
     return new SluiceError("MODEL_MISSING", repository, { cause: error, hint });
-  }
-  if (/unauthorized|forbidden/i.test(detail)) {
-    return new SluiceError("MODEL_FORBIDDEN", `${repository}: ${detail}`, { cause: error });
   }
   if (/could not locate file/i.test(detail)) {
     const hint = "look at the repository: it has to hold onnx/ with this task's graphs";

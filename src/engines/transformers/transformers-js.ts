@@ -135,10 +135,6 @@ export interface SpeechResult {
   chunks?: { timestamp: [number, number | null]; text: string }[];
 }
 
-interface HeadersToSet {
-  set(name: string, value: string): void;
-}
-
 export interface TransformersJs {
   readonly env: {
     allowRemoteModels: boolean;
@@ -147,7 +143,7 @@ export interface TransformersJs {
     remoteHost: string;
     cacheDir: string | null;
     logLevel: number;
-    fetch: (address: unknown, init?: { headers?: HeadersToSet }) => Promise<unknown>;
+    fetch: (address: unknown) => Promise<unknown>;
   };
   readonly Tensor: new (type: string, data: TensorData, dims: readonly number[]) => LibraryTensor;
   readonly AutoTokenizer: Loads<Tokenizer>;

@@ -35,30 +35,45 @@ const secretKeys = /^(api_?key|authorization|token|access_?token|secret|password
 function findSecrets(draft: JobDraft): Problem[] {
   const model = draft.value.model;
   if (!isJsonObject(model)) return [];
+  const stages = Array.isArray(model.stages) ? model.stages : [];
+  return [
+    ...secretsOfModel(model, ["model"], draft),
+    ...stages.flatMap((stage, at) =>
+      isJsonObject(stage) && isJsonObject(stage.model)
+        ? secretsOfModel(stage.model, ["model", "stages", String(at), "model"], draft)
+        : [],
+    ),
+  ];
+}
+
+function secretsOfModel(model: JsonObject, path: readonly string[], draft: JobDraft): Problem[] {
   const endpoints = Array.isArray(model.endpoints) ? model.endpoints : [];
   return [
-    ...secretsOf(model, ["model"], draft),
+    ...secretsOf(model, path, draft),
     ...endpoints.flatMap((endpoint, at) =>
-      isJsonObject(endpoint) ? secretsOf(endpoint, ["model", "endpoints", String(at)], draft) : [],
+      isJsonObject(endpoint) ? secretsOf(endpoint, [...path, "endpoints", String(at)], draft) : [],
     ),
   ];
 }
 
 function secretsOf(server: JsonObject, at: readonly string[], draft: JobDraft): Problem[] {
-  const hint = "set a variable, and name it in model.apiKeyEnv: apiKeyEnv: OPENAI_API_KEY";
-  const found = (key: string, message: string): Problem => {
+  const keyHint = "set a variable, and name it in model.apiKeyEnv: apiKeyEnv: OPENAI_API_KEY";
+  const found = (key: string, message: string, hint = keyHint): Problem => {
     const path = [...at, key];
     return { code: "JOB_INVALID", path, message, origin: draft.originOf(path), hint };
   };
   const problems = Object.keys(server)
     .filter((key) => secretKeys.test(key))
     .map((key) => found(key, "a secret does not belong in a job, which is stored with its run"));
-  const { apiKeyEnv, baseUrl } = server;
+  const { apiKeyEnv, baseUrl, name } = server;
   if (typeof apiKeyEnv === "string" && !/^[A-Za-z_]\w*$/.test(apiKeyEnv)) {
     problems.push(found("apiKeyEnv", "must be the name of a variable, not its value"));
   }
-  if (typeof baseUrl === "string" && /^\w+:\/\/[^/]*@/.test(baseUrl)) {
-    problems.push(found("baseUrl", "must not hold a user or password"));
+  const holdsPassword = (text: unknown) => typeof text === "string" && /^\w+:\/\/[^/]*@/.test(text);
+  if (holdsPassword(baseUrl)) problems.push(found("baseUrl", "must not hold a user or password"));
+  if (holdsPassword(name)) {
+    const hint = "fetch the file by hand, and name it by path";
+    problems.push(found("name", "must not hold a user or password", hint));
   }
   return problems;
 }

@@ -1,9 +1,10 @@
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { inputStores } from "../../../src/data/sources/open.ts";
 import type { SourceContext } from "../../../src/data/sources/source-store.ts";
 import type { RandomReader } from "../../../src/data/storage/storage.ts";
+import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
 import { temporaryFolder } from "../../engines/models/context.ts";
 import {
@@ -126,6 +127,37 @@ describe("files of web servers", () => {
     expect(await find(url)).toMatchObject([{ bytes: file.length }]);
     expect(Buffer.compare(await wholeOf(await open(url)), file)).toBe(0);
     expect(requests.filter(({ headers }) => headers.range === undefined)).toHaveLength(1);
+  });
+
+  it("of rows are fetched within their bounds where the server has no ranges", async () => {
+    const never = new AbortController().signal;
+    const { url, state, requests } = await serverOf({ hasRanges: false });
+    const folder = await temporaryFolder();
+    const { copy, open } = inputsOf({ ...sourceContext(), temporaryDirectory: folder });
+    const assertBytes = (bytes: number) => {
+      if (bytes > 1_000_000) throw new SluiceError("FILE_UNREADABLE", `${bytes} bytes`);
+    };
+    const bounds = { signal: never, assertBytes };
+    const tooLarge = { code: "FILE_UNREADABLE" };
+    await expect(open(url, { bounds })).rejects.toMatchObject(tooLarge);
+    expect(requests).toHaveLength(1);
+    state.serving = { hasRanges: false, hasLength: false };
+    await expect(open(url, { bounds })).rejects.toMatchObject(tooLarge);
+    const copied = await copy(url, never);
+    expect(Buffer.compare(await readFile(copied.path), file)).toBe(0);
+    await copied.remove();
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  it("of rows are fetched no longer than they are wanted", async () => {
+    const stop = new AbortController();
+    const { origin } = await webServer((request, response) => {
+      response.writeHead(200);
+      if (request.headers.range !== undefined) return void response.end("all");
+      response.write("beginning");
+      stop.abort(new Error("no longer wanted"));
+    });
+    await expect(inputsOf().copy(`${origin}/a.wav`, stop.signal)).rejects.toThrow("no longer");
   });
 
   it("of servers that close behind their answers are read to the end", async () => {

@@ -103,6 +103,21 @@ describe("openHostedEngine", () => {
     });
   });
 
+  it("does not count the time in which the host fetches what it loads", async () => {
+    const { clock, pass } = handClock();
+    const seen: number[] = [];
+    const engine = await openHostedEngine({
+      ...{ kind: "transformers", options: {}, loadTimeoutMs: 1500 },
+      context: { ...context, clock },
+      onFetch(bytes) {
+        seen.push(bytes);
+        pass(1000);
+      },
+    });
+    opened.push(engine);
+    expect(seen).toEqual([1, 2, 3]);
+  });
+
   it("hands on the engine's own refusal of a row", async () => {
     const engine = await open();
     await expect(engine.infer(request("refuse"), never)).rejects.toMatchObject({

@@ -4,13 +4,23 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { HostedEngine } from "../../../src/engines/host/protocol.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 
-// Loaded before the program of a host, this stands in for the engine of kind `predictor`.
+// Loaded before the program of a host, this stands in for the engines of these kinds.
 registerHooks({
   resolve: (specifier, context, next) =>
-    specifier.endsWith("/hosted-predictor.ts")
+    /\/hosted-(predictor|transformers)\.ts$/.test(specifier)
       ? { url: import.meta.url, shortCircuit: true }
       : next(specifier, context),
 });
+
+/** Like `openHostedPredictor`, after a fetch of three bytes. */
+export async function openHostedTransformers(
+  options: { mode?: string },
+  _onBatch: (requests: number) => void,
+  onFetch: (bytes: number) => void,
+): Promise<HostedEngine> {
+  for (const bytes of [1, 2, 3]) onFetch(bytes);
+  return openHostedPredictor(options);
+}
 
 /** An engine for host tests: it does what the prompt says. */
 export async function openHostedPredictor(options: {

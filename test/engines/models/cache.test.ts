@@ -50,8 +50,17 @@ describe("a cached model", () => {
 });
 
 describe("cacheError", () => {
-  it("names a full disk and a folder that cannot be written, and passes others on", () => {
-    const refused = (code: string) => Object.assign(new Error(code), { code, syscall: "write" });
+  it("names a full disk and a place that cannot be used, and passes others on", () => {
+    const refused = (code: string, path?: string) =>
+      Object.assign(new Error(code), { code, syscall: "open", ...(path && { path }) });
+    const hint = expect.stringContaining("SLUICE_HOME");
+    expect(cacheError(refused("EACCES", "/home/a/model.json"), "/home")).toMatchObject({
+      message: expect.stringContaining("/home/a/model.json: EACCES"),
+      hint,
+    });
+    expect(cacheError(refused("EIO"), "/home")).toMatchObject({
+      hint: expect.not.stringMatching("SLUICE"),
+    });
     expect(cacheError(refused("ENOSPC"), "/home")).toMatchObject({ code: "STORE_FULL" });
     expect(cacheError(refused("EROFS"), "/home")).toMatchObject({ code: "STORE_FAILED" });
     const bug = new TypeError("bug");

@@ -17,7 +17,17 @@ async function taskOf(
   const context = await modelContext();
   const seen: number[] = [];
   const part = join(context.homeDirectory, "tiny.gguf.part");
-  return { name: "tiny", part, expected, context, onProgress: (bytes) => seen.push(bytes), seen };
+  const onProgress = (bytes: number) => void seen.push(bytes);
+  return {
+    name: "tiny",
+    part,
+    expected,
+    context,
+    hasOtherMirror: true,
+    assertHeld: () => {},
+    onProgress,
+    seen,
+  };
 }
 
 describe("download", () => {
@@ -141,6 +151,43 @@ describe("download", () => {
       reason: "HTTP 500",
     });
     expect(down.requests).toHaveLength(3);
+  });
+
+  it("goes on after a break that takes longer than a few tries, once bytes have come", async () => {
+    let asked = 0;
+    let cut = () => {};
+    const held = (response: ServerResponse) => {
+      cut = () => void response.destroy();
+    };
+    const begin = sendFile(file, { hold: { bytes: 30_000, held } });
+    const { origin } = await serve((request, response) => {
+      asked++;
+      if (asked === 1) return begin(request, response);
+      if (asked < 10) return void response.writeHead(503).end();
+      sendFile(file)(request, response);
+    });
+    const task = await taskOf();
+    task.onProgress = (bytes) => {
+      if (bytes === 30_000) cut();
+    };
+    const outcome = await download({ url: origin }, task);
+    expect(outcome).toEqual({ state: "fetched", sha256, bytes: file.length });
+    expect(asked).toBe(10);
+  });
+
+  it.each([
+    [true, "failed", 1],
+    [false, "fetched", 2],
+  ])("waits for a minute, as demanded, unless another mirror has it: %s", async (...expected) => {
+    const [hasOtherMirror, state, requests] = expected;
+    let asked = 0;
+    const { origin } = await serve((request, response) => {
+      if (++asked === 1) response.writeHead(429, { "retry-after": "60" }).end();
+      else sendFile(file)(request, response);
+    });
+    const task = { ...(await taskOf()), hasOtherMirror };
+    expect(await download({ url: origin }, task)).toMatchObject({ state });
+    expect(asked).toBe(requests);
   });
 
   it("says at once that nobody listens", async () => {

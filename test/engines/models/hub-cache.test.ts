@@ -1,7 +1,13 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { hubCache, listHubFolders, markOf } from "../../../src/engines/models/hub-cache.ts";
+import {
+  hubCache,
+  isComplete,
+  listHubFolders,
+  markOf,
+  removeHubFolder,
+} from "../../../src/engines/models/hub-cache.ts";
 import { temporaryFolder } from "./context.ts";
 
 describe("hubCache", () => {
@@ -36,4 +42,32 @@ it("lists what is here whole, each repository once", async () => {
   }
   const path = join(directory, "owner/name");
   expect(await listHubFolders(home)).toEqual([{ name: "owner/name", path, bytes: 4 }]);
+});
+
+it("is not here once its folder is gone, also one of a revision", async () => {
+  const home = await temporaryFolder();
+  const cache = hubCache(home, { repository: "owner/name", revision: "v1" }, "translation fp32");
+  await mkdir(join(cache.directory, "owner/name/onnx"), { recursive: true });
+  await writeFile(cache.mark, markOf("owner/name@v1"));
+  expect(await isComplete(cache)).toBe(false);
+  await mkdir(cache.folder);
+  expect(await isComplete(cache)).toBe(true);
+  await rm(join(cache.directory, "owner/name"), { recursive: true });
+  expect(await listHubFolders(home)).toEqual([]);
+});
+
+it("is removed with its marks, and others stay", async () => {
+  const home = await temporaryFolder();
+  for (const repository of ["owner/name", "owner/name2"]) {
+    const { folder, mark } = hubCache(home, { repository, revision: "main" }, "translation fp32");
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, "config.json"), "1234");
+    await writeFile(mark, markOf(`hf:${repository}`));
+  }
+  expect(await removeHubFolder(home, "owner/absent")).toBeUndefined();
+  expect(await removeHubFolder(home, "../models")).toBeUndefined();
+  expect(await removeHubFolder(home, "hf:owner/name")).toBe(4);
+  expect(await listHubFolders(home)).toMatchObject([{ name: "owner/name2" }]);
+  const { directory } = hubCache(home, { repository: "", revision: "" }, "");
+  expect(await readdir(directory)).toHaveLength(2);
 });

@@ -45,6 +45,12 @@ describe("parseModelName", () => {
     expect(parseModelName("https://h/x/a%2Fb%20c.gguf?y=1")).toMatchObject({ file: "b-c.gguf" });
   });
 
+  it("refuses an address with a password, without repeating it", () => {
+    const parse = () => parseModelName("https://me:hush@h/a.gguf?sig=hush");
+    expect(parse).toThrow(/https:\/\/h\/a\.gguf: the address holds a user or password/);
+    expect(parse).not.toThrow(/hush/);
+  });
+
   it.each(["hf:owner/a.gguf", "hf:o/r/../../a.gguf", "hf:o/r/a.bin", "s3://b/a.gguf"])(
     "refuses %s",
     (name) => {

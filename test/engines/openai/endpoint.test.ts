@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { basicCredentials } from "../../../src/engines/openai/transport.ts";
+import { basicCredentials } from "../../../src/foundation/proxy.ts";
 import type { ServerBehaviour } from "../../../src/testing/fake-server.ts";
 import { chatRequest } from "../engine-context.ts";
 import { asks, keptLog, never, openOver, serve } from "./openai-engine.ts";

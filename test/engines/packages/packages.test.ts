@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -142,6 +144,23 @@ describe("locateEnginePackage", () => {
     expect(await addEngine("llama", context)).toEqual({ located, added: false });
   });
 
+  it("waits for another process that took its lock over, and adds nothing meanwhile", async () => {
+    const real = (await npmScript(join(await temporaryFolder(), "log"))).split(":")[0];
+    const context = await packageContext();
+    const lock = join(context.homeDirectory, "engines", "llama-3.22.1-linux-x64.lock");
+    const once = join(await temporaryFolder(), "once");
+    const takeOver = `[ -e ${once} ] || echo '{"id":"elsewhere"}' > ${lock}; touch ${once}`;
+    const PATH = await pathWithProgram("npm", `${takeOver}\nexec ${real}/npm "$@"`);
+    let waits = 0;
+    const onWait = () => {
+      waits++;
+      void rm(lock);
+    };
+    const taken = { ...context, environment: { ...context.environment, PATH } };
+    expect(await addEngine("llama", taken, { onWait })).toMatchObject({ added: true });
+    expect(waits).toBe(1);
+  });
+
   it("leaves nothing and tells npm's reason when npm fails", async () => {
     const npm =
       "echo 'npm error code EINTEGRITY' >&2; echo 'npm error wanted sha512-x' >&2; exit 1";
@@ -181,6 +200,22 @@ console.error("npm error saw", prefix, cache); process.exitCode = 1;`,
   });
 });
 
+it.each(["npm", "python3"])("%s ends with the process that started it", async (name) => {
+  const folder = await temporaryFolder();
+  const log = join(folder, "pid");
+  const PATH = await pathWithProgram(name, `echo $$ > ${log}.new; mv ${log}.new ${log}; sleep 60`);
+  const holder = spawn(
+    process.execPath,
+    [join(import.meta.dirname, "install-holder.ts"), name, folder],
+    { env: { PATH }, stdio: "inherit" },
+  );
+  await expect.poll(() => existsSync(log), { timeout: 10_000 }).toBe(true);
+  const pid = Number(readFileSync(log, "utf8"));
+  holder.kill("SIGKILL");
+  const isAlive = () => existsSync(`/proc/${pid}`);
+  await expect.poll(isAlive, { timeout: 10_000 }).toBe(false);
+});
+
 describe("listEngines and removeEngine", () => {
   it("say what is here", async () => {
     const log = join(await temporaryFolder(), "log");
@@ -201,6 +236,20 @@ describe("listEngines and removeEngine", () => {
     expect(await removeEngine("llama", context)).toBeGreaterThan(0);
     expect(await removeEngine("llama", context)).toBe(0);
     expect(await readdir(dirname(dirname(dirname(located.directory))))).toEqual([]);
+  });
+
+  it("count and remove what a killed process left, and say where they cannot read", async () => {
+    const context = await packageContext();
+    const root = join(context.homeDirectory, "engines");
+    await mkdir(join(root, ".adding-llama-0.0.0-linux-x64"), { recursive: true });
+    await writeFile(join(root, ".adding-llama-0.0.0-linux-x64/part"), "1234");
+    expect(await removeEngine("llama", context)).toBe(4);
+    expect(await readdir(root)).toEqual([]);
+    const looped = join(await temporaryFolder(), "loop");
+    await symlink(looped, looped);
+    await expect(
+      removeEngine("llama", { ...context, homeDirectory: looped }),
+    ).rejects.toMatchObject({ code: "STORE_FAILED" });
   });
 
   it("say why an engine cannot be added here", async () => {

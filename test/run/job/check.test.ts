@@ -189,6 +189,19 @@ describe("secrets", () => {
   });
 
   it.each([
+    ['{ engine: llama, name: "https://me:hush@h/m.gguf" }', "model.name"],
+    [
+      '{ engine: pipeline, stages: [{ kind: generate, model: { engine: llama, name: "https://me:hush@h/m.gguf" } }] }',
+      "model.stages.0.model.name",
+    ],
+  ])("may not hide in the address of a model: %s", async (model, field) => {
+    const error = await fail(small().replace("{ engine: fake }", model));
+    expect(error.place.field).toBe(field);
+    expect(error.hint).toContain("name it by path");
+    expect(error.message).not.toContain("hush");
+  });
+
+  it.each([
     ["apiKey: sk-live-3", "apiKey"],
     ["apiKeyEnv: sk-live-3", "apiKeyEnv"],
     ['baseUrl: "https://me:sk-live-3@host/v1"', "baseUrl"],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { proxyFor } from "../../../src/engines/openai/proxy.ts";
+import { proxyFor } from "../../src/foundation/proxy.ts";
 
 const proxyOf = (address: string, environment: Record<string, string>) =>
   proxyFor(new URL(address), environment)?.href;

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
-import { SluiceError } from "../../foundation/errors.ts";
-import type { Environment } from "../../foundation/subprocess.ts";
+import { SluiceError } from "./errors.ts";
+import type { Environment } from "./subprocess.ts";
 
 const defaultPorts: Record<string, string> = { "http:": "80", "https:": "443" };
 
@@ -54,4 +54,20 @@ function isInRange(host: string, entry: string): boolean {
   const range = new BlockList();
   range.addSubnet(network, Number(length), family);
   return range.check(host, family);
+}
+
+/** `Basic …` from a URL's user and password, or undefined if it has none. */
+export function basicCredentials({ username, password }: URL): string | undefined {
+  if (username === "" && password === "") return undefined;
+  const plain = `${decodedPart(username)}:${decodedPart(password)}`;
+  return `Basic ${Buffer.from(plain).toString("base64")}`;
+}
+
+/** A user or password of a URL as it is meant. A `%` without an escape is legal, and stays. */
+export function decodedPart(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
