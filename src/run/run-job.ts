@@ -2,7 +2,6 @@ import { describeEngine } from "../engines/registry.ts";
 import { exitCodes } from "../foundation/error-table.ts";
 import { asSluiceError, type SluiceError } from "../foundation/errors.ts";
 import { addUsage } from "../foundation/inference.ts";
-import { quotedWord } from "../foundation/shown-path.ts";
 import { type AttemptCounts, addCounts, addErrors, noCounts } from "./attempt/commit.ts";
 import { ProposedCommits } from "./attempt/proposed-commits.ts";
 import { openBudget } from "./bill/budget.ts";
@@ -12,6 +11,7 @@ import type { RunDependencies } from "./dependencies.ts";
 import { manifestPathOf, reportPath } from "./directory/layout.ts";
 import { removeStaleLeftovers } from "./directory/leftovers.ts";
 import type { RunLocation } from "./directory/locate.ts";
+import { runWords } from "./directory/run-storage.ts";
 import {
   type Backend,
   type BackendOf,
@@ -225,7 +225,7 @@ export async function runAndSeal(
     const isNew = plan.generation === 1 || plan.whole !== undefined;
     const repeats = isNew ? duplicatesNotice(manifest) : undefined;
     if (repeats !== undefined) onEvent({ type: "notice", message: repeats });
-    const cut = cutNotice(manifest, plan.job, quotedWord(places.output));
+    const cut = cutNotice(manifest, plan.job, runWords(storage, places.output));
     if (cut !== undefined) onEvent({ type: "notice", message: cut });
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });

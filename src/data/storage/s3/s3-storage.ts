@@ -27,6 +27,8 @@ export interface S3StorageOptions {
   /** Keeps appended bytes until they are in the store. */
   spool: Spool;
   clock: Clock;
+  /** As in `Storage`. */
+  flags?: string | undefined;
   /** False: the store has no conditional writes, and two creators of one object may both win. */
   isConditional: boolean;
 }
@@ -37,6 +39,7 @@ export interface S3StorageOptions {
  */
 export class S3Storage implements Storage {
   readonly location: string;
+  readonly flags: string | undefined;
   readonly createsOnce: boolean;
   readonly #options: S3StorageOptions;
   readonly #bucket: S3Bucket;
@@ -47,6 +50,7 @@ export class S3Storage implements Storage {
   constructor(options: S3StorageOptions) {
     const { location, bucket, prefix, spool } = options;
     this.location = location;
+    this.flags = options.flags;
     this.createsOnce = options.isConditional;
     this.#options = options;
     this.#bucket = bucket;
