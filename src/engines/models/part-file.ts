@@ -22,8 +22,13 @@ export class PartFile {
   /** Opens the file, after reading the bytes of an earlier try. */
   static async open(path: string): Promise<PartFile> {
     const handle = await open(path, "a");
-    const { hash, bytes } = await hashed([path]);
-    return new PartFile(handle, hash, bytes);
+    try {
+      const { hash, bytes } = await hashed([path]);
+      return new PartFile(handle, hash, bytes);
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
   }
 
   /** Present bytes. */
@@ -54,8 +59,7 @@ export class PartFile {
 
   /** Makes the bytes durable and closes the file. */
   async close(): Promise<void> {
-    await this.#handle.sync();
-    await this.#handle.close();
+    await this.#handle.sync().finally(() => this.#handle.close());
   }
 }
 

@@ -311,11 +311,17 @@ class Segments {
   async open(path: string): Promise<RandomReader | undefined> {
     // Local segments first: a segment leaves this machine only after it is in the store.
     const spooled: [number, RandomReader][] = [];
-    for (const number of await this.spool.numbers(path)) {
-      const reader = await this.spool.open(path, number);
-      if (reader) spooled.push([number, reader]);
+    let stored: ObjectFacts[];
+    try {
+      for (const number of await this.spool.numbers(path)) {
+        const reader = await this.spool.open(path, number);
+        if (reader) spooled.push([number, reader]);
+      }
+      stored = await this.stored(path);
+    } catch (error) {
+      for (const [, reader] of spooled) await reader.close();
+      throw error;
     }
-    const stored = await this.stored(path);
     const last = stored.length === 0 ? -1 : segmentOf(stored.at(-1)!.key)!.number;
     const pieces = stored.map((facts) => this.#bucket.readerOf(facts));
     for (const [number, reader] of spooled) {
