@@ -192,7 +192,10 @@ class OutsideCall {
     const { name, archive } = await packJob(job);
     const uri = await this.#client.upload(name, archive);
     const number = 1 + Math.max(0, ...jobs.map(({ submission_id: id }) => numberOf(id!)));
-    const sent = submissionOf(job, directory, number, uri, words);
+    const { unfinished } = this.#call.retry ?? {};
+    // It is the same retry, by whatever command.
+    const told = unfinished ? [...words, "--unfinished"] : words;
+    const sent = submissionOf(job, directory, number, uri, told);
     sent.entrypoint = `${this.#trace()}${sent.entrypoint}`;
     // Another client that finds the job tells by it what the job found.
     Object.assign(sent.metadata, { digest, ...before });

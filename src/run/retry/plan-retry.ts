@@ -47,6 +47,8 @@ export interface RowsOfRetry {
   where: RetryWhere | "appended";
   /** Where rows are read again: the input itself, or a file of corrected rows. */
   reread?: "input" | { file: string };
+  /** Only a retry that is begun already: if another process has finished it, none is begun. */
+  unfinished?: boolean | undefined;
 }
 
 export interface RetryRequest extends RowsOfRetry {

@@ -79,7 +79,7 @@ export async function resumeRetry(
   const { where, reread } = begun;
   const last = await lastJob(storage, begun);
   const job = (await options.change?.(last)) ?? last;
-  const request = { where: where as RetryRequest["where"], reread, job };
+  const request: RetryRequest = { where: where as RetryWhere, reread, job, unfinished: true };
   const isChanged = differingAnswers(begun.job, job).length > 0;
   // If another process has finished it meanwhile, nothing is begun.
   const findTasks: FindTasks | undefined = isChanged
@@ -96,15 +96,14 @@ export async function runGeneration(
   options: CallOptions & Pick<Partial<RunRetryOptions>, "elsewhere">,
   findTasks?: FindTasks,
 ): Promise<RunResult | undefined> {
-  const { where, reread } = request;
-  const delegated = options.elsewhere?.(request.job, { where, reread });
+  const { job, ...rows } = request;
+  const delegated = options.elsewhere?.(job, rows);
   if (delegated) return await delegated;
   const { clock, random, processes, openStorage, trace } = dependencies;
   const startedMs = clock.monotonic();
   const storage = runStorage(openStorage(location.directory));
   const outside = openStorage(location.outside);
   const id = sortableId(clock, random);
-  const { job } = request;
   const backend = options.backendOf(job);
   // Leads before planning: a cleaning would remove the tasks of a retry without a plan.
   const coordinator = await Coordinator.lead({ storage, clock, processes, id, job, trace });
