@@ -32,7 +32,7 @@ export const enginesMutations: readonly Mutation[] = [
   {
     what: "a probe that was aborted leaves the endpoint paused for good",
     file: "src/engines/openai/breaker.ts",
-    text: 'if (this.#state === "probing") this.#probe();',
+    text: 'if (this.#state === "probing") this.probe();',
     replacement: "",
     tests: ["test/engines/openai/breaker.test.ts"],
   },

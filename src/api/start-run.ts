@@ -26,6 +26,8 @@ export interface ResumeStart {
 /** Rows of a sealed run to process again. */
 export interface RetryStart extends Pick<RunRetryOptions, "where" | "reread" | "change"> {
   kind: "retry";
+  /** As in `RowsOfRetry`. */
+  unfinished?: boolean | undefined;
   location: RunLocation;
 }
 
@@ -107,8 +109,8 @@ async function begin(
     const { change } = start;
     return await resumeRun(location, dependencies, { ...options, change, elsewhere });
   }
-  const { runRetry } = await import("../run/retry/run-retry.ts");
-  const { where, reread, change } = start;
-  const asked = { where, change, elsewhere, reread };
-  return await runRetry(location, dependencies, { ...options, ...asked });
+  const { resumeRetry, runRetry } = await import("../run/retry/run-retry.ts");
+  const { where, reread, change, unfinished } = start;
+  const asked = { ...options, where, change, elsewhere, reread };
+  return await (unfinished ? resumeRetry : runRetry)(location, dependencies, asked);
 }

@@ -1,4 +1,4 @@
-import type { StoreOptions } from "../data/s3/store-options.ts";
+import type { Storage } from "../data/storage/storage.ts";
 import type { InferenceRequest } from "../foundation/inference.ts";
 import { clipped } from "../foundation/suggest.ts";
 import { spacedJson } from "../prompt/value-text.ts";
@@ -150,9 +150,9 @@ function slotLines({ line, slots }: NonNullable<InferenceRequest["slottedLine"]>
  *
  * @param run as arguments of a command.
  */
-export function workerCommands(run: string, tasks: number, store?: StoreOptions): string[] {
+export function workerCommands(run: string, tasks: number, { createsOnce }: Storage): string[] {
   // Workers that join need a store that can create an object once.
-  if (store?.conditional === "none") return [`sluice resume ${run}`];
+  if (createsOnce === false) return [`sluice resume ${run}`];
   const last = tasks - 1;
   return [
     `sluice worker ${run} --tasks ${last > 0 ? `0-${last}` : "0"}`,

@@ -11,7 +11,7 @@ import type { RunResult } from "../run/status/run-result.ts";
 import { openProgress, type Progress } from "../terminal/progress.ts";
 import { type CliIo, write, writeJson } from "./io.ts";
 import { report } from "./report.ts";
-import { type OpenedStore, openTarget, runArguments, withOwnStores } from "./run-target.ts";
+import { openTarget, type RunTarget, runArguments, withOwnStores } from "./run-target.ts";
 import type { Interruption } from "./until-signal.ts";
 
 /** Ctrl-C in a call whose workers a scheduler started. */
@@ -96,27 +96,29 @@ export function startOptions(
   };
 }
 
+type EndFlags = Pick<CallFlags, "json" | "quiet">;
+
 /**
  * Prints how a call ended: on a terminal in words, elsewhere as the summary in a line of JSON, the
  * last one of stdout. Sets the exit code.
  */
 export async function endCall(
   { result, exitCode }: EndedCall,
-  place: OpenedStore,
-  options: { json?: boolean; quiet?: boolean },
+  { dependencies }: Pick<RunTarget, "dependencies">,
+  options: EndFlags,
   io: CliIo,
 ): Promise<void> {
   const { summary, error, wasSealed } = result;
   if (error?.code === "RUN_DETACHED")
-    return await tellDetached(summary, exitCode, { ...place, ...options }, io);
+    return await tellDetached(summary, exitCode, { dependencies, ...options }, io);
   if (error) report(error, io);
   if (io.isOutputTerminal && !options.json) {
     const { summaryLines, summaryFacts } = await import("./summary-view.ts");
-    const facts = await summaryFacts(result, place, io);
+    const facts = await summaryFacts(result, dependencies, io);
     await write(io, `${summaryLines(summary, facts, io.columns()).join("\n")}\n`);
   } else {
     if (!options.json) tellPlace(summary, wasSealed, options, io);
-    else if (wasSealed) place.dependencies.logger.log("info", nothingToDo(summary));
+    else if (wasSealed) dependencies.logger.log("info", nothingToDo(summary));
     await writeJson(io, summary);
   }
   io.setExitCode(exitCode ?? result.exitCode);
@@ -126,10 +128,10 @@ export async function endCall(
 async function tellDetached(
   { output, run_id }: RunResult["summary"],
   exitCode: number | undefined,
-  { dependencies, store, json, quiet }: OpenedStore & { json?: boolean; quiet?: boolean },
+  { dependencies, json, quiet }: Pick<RunTarget, "dependencies"> & EndFlags,
   io: CliIo,
 ): Promise<void> {
-  const run = runArguments(output, store, io);
+  const run = runArguments(output, dependencies, io);
   const commands = [
     [`sluice attach ${run}`, "shows it live, to its end"],
     [`sluice status ${run}`, "shows its state"],

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, relative } from "node:path";
 import type { Command } from "commander";
 import { runDependencies } from "../api/run-dependencies.ts";
-import { type StoreOptions, storeFlags, storeFromEnvironment } from "../data/s3/store-options.ts";
+import { type StoreOptions, storeFromEnvironment } from "../data/s3/store-options.ts";
 import { absoluteLocation, schemeOf } from "../data/storage/open.ts";
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
@@ -17,14 +17,9 @@ import { type Plan, readPlan } from "../run/plan/plan.ts";
 import type { CliIo } from "./io.ts";
 import { withStoreFlags } from "./store-flags.ts";
 
-/** The world of a command about a run, and the options of the object store in it. */
-export interface OpenedStore {
-  dependencies: RunDependencies;
-  store: StoreOptions | undefined;
-}
-
 /** A run that was given to a command. */
-export interface RunTarget extends OpenedStore {
+export interface RunTarget {
+  dependencies: RunDependencies;
   location: RunLocation;
   storage: Storage;
   /** Rooted at the run directory's parent. */
@@ -60,7 +55,7 @@ export async function openTarget(run: string, io: CliIo, logger?: Logger): Promi
     const options = isNear ? { hint: `${above} is a run: give that directory` } : {};
     throw new SluiceError("NOT_A_RUN", path, options);
   }
-  return { location, dependencies, store, storage, outside: openStorage(location.outside) };
+  return { location, dependencies, storage, outside: openStorage(location.outside) };
 }
 
 /**
@@ -77,7 +72,7 @@ export async function withOwnStores(
   const given = Object.entries(storeFromEnvironment(io.environment));
   const own = { ...store, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
   const dependencies = runDependencies(io, target.dependencies.logger, own);
-  return { ...target, dependencies, store: own, plan };
+  return { ...target, dependencies, plan };
 }
 
 /** The place of a run, from its output or its job file. */
@@ -109,20 +104,12 @@ export function argumentOf(place: string, { workingDirectory }: Pick<CliIo, "wor
   return quotedWord(short.startsWith("-") ? `./${short}` : short);
 }
 
-/** The options by which a command without a job finds a run's store; none for a local place. */
-export function storeArguments(place: string, store: StoreOptions | undefined): string {
-  if (schemeOf(place) === undefined) return "";
-  return storeFlags(store)
-    .map((word) => ` ${quotedWord(word)}`)
-    .join("");
-}
-
 /** A run as the arguments of a command to type here. */
 export const runArguments = (
   place: string,
-  store: StoreOptions | undefined,
+  { openStorage }: Pick<RunDependencies, "openStorage">,
   io: Pick<CliIo, "workingDirectory">,
-) => argumentOf(place, io) + storeArguments(place, store);
+) => argumentOf(place, io) + (openStorage(place).flags ?? "");
 
 async function holdsRun(storage: Storage): Promise<boolean> {
   for (const path of [planPath, successPath]) if (await storage.stat(path)) return true;

@@ -15,7 +15,7 @@ import { raisedIfSpent, retrySteps } from "./summary-view.ts";
  */
 export function statusLines(
   { run, tasks, workers }: StatusReport,
-  wanted: { tasks?: boolean; workers?: boolean; flags: string },
+  wanted: { tasks?: boolean; workers?: boolean; flags?: string | undefined },
   columns: number,
 ): string[] {
   const lines = runLines(run).map((line) => clip(line, columns));
@@ -100,7 +100,7 @@ function rateLines({ rowsPerSecond, etaSeconds, live }: RunStatus): string[] {
 }
 
 /** The next command for a person, if there is one. */
-function nextSteps(run: RunStatus, flags: string): string[] {
+function nextSteps(run: RunStatus, flags = ""): string[] {
   const { state, openTasks, rows, tasks, openRetry } = run;
   const location = quotedWord(run.location) + flags;
   if (state === "running") return [];
@@ -119,7 +119,7 @@ function nextSteps(run: RunStatus, flags: string): string[] {
     if (run.sealedAt === null) return [`  every task is done: sluice seal ${location}`];
     const steps = rows.failed === 0 ? [] : retrySteps(Object.keys(run.errors), again);
     if (run.cut && run.cutRetry)
-      steps.push([run.cutRetry + flags, "processes rows with cut answers again"]);
+      steps.push([run.cutRetry, "processes rows with cut answers again"]);
     return steps.map(([command, what]) => `  ${command}  ${what}`);
   }
   const verb = tasks.successful === 0 && state === "pending" ? "to begin" : "to continue";

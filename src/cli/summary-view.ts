@@ -1,5 +1,6 @@
 import { type ErrorCode, errorTable, exitCodes } from "../foundation/error-table.ts";
 import { leadingCoordinator } from "../run/coordinate/coordinator.ts";
+import type { RunDependencies } from "../run/dependencies.ts";
 import { locateRun } from "../run/directory/locate.ts";
 import { runStorage } from "../run/directory/run-storage.ts";
 import { readPlan } from "../run/plan/plan.ts";
@@ -13,7 +14,7 @@ import { duration, rate } from "../terminal/progress-view.ts";
 import { counted, dollars, grouped } from "../terminal/quantities.ts";
 import { clip, wrap } from "../terminal/table.ts";
 import type { CliIo } from "./io.ts";
-import { argumentOf, type OpenedStore, runArguments, storeArguments } from "./run-target.ts";
+import { argumentOf, runArguments } from "./run-target.ts";
 
 /** What a person sees beside the summary. */
 interface SummaryFacts {
@@ -36,11 +37,11 @@ interface SummaryFacts {
 
 export async function summaryFacts(
   { summary, wasSealed, error }: RunResult,
-  { dependencies, store }: OpenedStore,
+  dependencies: RunDependencies,
   io: CliIo,
 ): Promise<SummaryFacts> {
   const { output, sealed } = summary;
-  const run = runArguments(output, store, io);
+  const run = runArguments(output, dependencies, io);
   const storage = runStorage(dependencies.openStorage(locateRun(output).directory));
   const manifest = sealed ? await readManifest(storage) : undefined;
   const isOver = sealed && summary.rows.failed === 0;
@@ -53,8 +54,7 @@ export async function summaryFacts(
     cutRetry: manifest?.cut
       ? cutRetryOf((await readPlan(storage, manifest.generation)).job, run)
       : undefined,
-    // A hint knows no flags of the store.
-    isAdvised: storeArguments(output, store) === "" && (error?.hint.includes("sluice ") ?? false),
+    isAdvised: error?.hint.includes("sluice ") ?? false,
     place: argumentOf(output, io),
     run,
     paint: paintFor(io.isOutputTerminal, io),

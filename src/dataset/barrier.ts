@@ -156,7 +156,8 @@ export async function* shuffled(
     chars += value.length;
     if (chars > maxChars && held.length > 1) break;
   }
-  const scattered = await scatter(both(held, rest), random, directory);
+  const scattering = scatter(both(held, rest), random, directory);
+  const scattered = await scattering.finally(() => rest.return?.());
   for (const path of scattered) {
     const lines = linesOfChunks(createReadStream(path));
     yield* shuffled(lines, { random, directory, maxChars });

@@ -159,6 +159,9 @@ export const limits = Object.freeze({
   maxRetryAfterMs: 600_000,
   /** … and for all requests, with a 429 or 503, before one of them tries the server again. */
   maxEndpointPauseMs: 60_000,
+  /** First and longest wait before an excluded endpoint of several is tried again. */
+  excludedEndpointMs: 60_000,
+  maxExcludedEndpointMs: 600_000,
   /** How long to wait for the first answer of an endpoint that never answered. */
   firstAnswerMs: 10_000,
   /** How long an endpoint may be down before the run gives up, resumable. */

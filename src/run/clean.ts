@@ -1,7 +1,6 @@
 import type { Storage } from "../data/storage/storage.ts";
 import { SluiceError } from "../foundation/errors.ts";
 import { sortableId } from "../foundation/ids.ts";
-import { quotedWord } from "../foundation/shown-path.ts";
 import type { Commit } from "./attempt/commit.ts";
 import { Coordinator, leadingCoordinator } from "./coordinate/coordinator.ts";
 import { someoneLeft } from "./coordinate/lives.ts";
@@ -22,7 +21,7 @@ import {
 import { outsideFiles, staleLeftovers } from "./directory/leftovers.ts";
 import type { RunLocation } from "./directory/locate.ts";
 import { readJson } from "./directory/records.ts";
-import { runStorage } from "./directory/run-storage.ts";
+import { runStorage, runWords } from "./directory/run-storage.ts";
 import { madeOutputs, outputStorage } from "./output/plan-outputs.ts";
 import { publishedForm } from "./output/published-form.ts";
 import { type Plan, readPlan, standingPlan } from "./plan/plan.ts";
@@ -188,7 +187,7 @@ async function assertSealed(
   if (!sealed) throw new SluiceError("RUN_OPEN", "only a sealed run can be cleaned");
   const retry = await openRetry(storage, plan);
   if (retry && !(await answeredNothing(storage, retry))) {
-    const run = quotedWord(storage.location);
+    const run = runWords(storage);
     throw new SluiceError("RUN_OPEN", "a retry of it is not finished", {
       hint: `sluice resume ${run} finishes it, sluice retry ${run} --abandon drops it`,
     });

@@ -1,6 +1,5 @@
 import { describeEngine } from "../engines/registry.ts";
 import { asSluiceError } from "../foundation/errors.ts";
-import { quotedWord } from "../foundation/shown-path.ts";
 import { committedTasks } from "./attempt/commits.ts";
 import { ProposedCommits } from "./attempt/proposed-commits.ts";
 import { openBudget } from "./bill/budget.ts";
@@ -9,6 +8,7 @@ import { Coordinator } from "./coordinate/coordinator.ts";
 import type { RunDependencies } from "./dependencies.ts";
 import { reportPath } from "./directory/layout.ts";
 import { removeStaleLeftovers } from "./directory/leftovers.ts";
+import { runWords } from "./directory/run-storage.ts";
 import {
   type Backend,
   type BackendOf,
@@ -210,7 +210,7 @@ export async function runAndSeal(
     const isNew = plan.generation === 1 || plan.whole !== undefined;
     const repeats = isNew ? duplicatesNotice(manifest) : undefined;
     if (repeats !== undefined) onEvent({ type: "notice", message: repeats });
-    const cut = cutNotice(manifest, plan.job, quotedWord(places.output));
+    const cut = cutNotice(manifest, plan.job, runWords(storage, places.output));
     if (cut !== undefined) onEvent({ type: "notice", message: cut });
     const { total, failed } = manifest.rows;
     onEvent({ type: "run-seal", manifest: places.manifestPath, rows: total, failed });

@@ -113,6 +113,8 @@ export class ServedModel {
   readonly #maxTries: number;
   readonly #observer: ModelObserver;
   readonly #suspects = new Suspects();
+  /** Signals of calls that ended before their answer, and were counted. */
+  readonly #gone = new WeakSet<AbortSignal>();
   /** Tokens of the longest answer so far; at first, those of one whose request sets no limit. */
   #longestAnswer: number;
   #calls = 0;
@@ -355,7 +357,8 @@ export class ServedModel {
       const { code } = error;
       spans?.failed(code);
       // Another request of its call has failed, and counts.
-      if (signal.aborted && !ofCall.aborted) throw thrown;
+      if (signal.aborted && (!ofCall.aborted || this.#gone.has(ofCall))) throw thrown;
+      if (ofCall.aborted) this.#gone.add(ofCall);
       if (wireTable[code]?.words !== undefined)
         this.#context.logger.log("warn", `${this.name}: ${error.message}`);
       this.#observer.failed(this.name, code);

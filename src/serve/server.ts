@@ -212,7 +212,7 @@ class RunningServer implements Server {
       for (const kind of own) this.addresses[kind] = `${protocol}://${bound}`;
     }
     await this.#load(signal);
-    stored.batches.begin(`http://${await this.#listenForRows()}`);
+    stored.batches.begin(`http://${await this.#listenForRows(stored.batches)}`);
     this.#isReady = true;
   }
 
@@ -334,7 +334,7 @@ class RunningServer implements Server {
   }
 
   /** @returns its address: this machine alone reaches it, and only with the token of batches. */
-  async #listenForRows(): Promise<string> {
+  async #listenForRows(batches: Batches): Promise<string> {
     const { clock, random, telemetry } = this.#context;
     const rows = openListener({
       limits: { ...this.#options.limits, requestTimeoutMs: rowTimeoutMs },
@@ -348,8 +348,18 @@ class RunningServer implements Server {
       request.caller = token.callerOf(request.headers.authorization);
       done();
     });
-    const addRoutes = async (scope: FastifyInstance) =>
+    const addRoutes = async (scope: FastifyInstance) => {
+      scope.addHook("onRequest", (request, reply, done) => {
+        const { batch } = request.params as { batch: string };
+        // Rows of a small batch do not wait for all those of a large one.
+        request.caller = { ...request.caller, name: batch };
+        const begun = batches.rowWaits(batch, () => request.raw.socket.destroy());
+        request.onTurn = begun;
+        reply.raw.once("close", begun);
+        done();
+      });
       answerRoutes(scope, { models: this.#models, clock });
+    };
     // Apart from the routes of callers: in figures and traces, too.
     await rows.register(addRoutes, { prefix: "/batches/:batch" });
     return await listen(rows, "127.0.0.1:0");

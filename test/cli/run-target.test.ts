@@ -2,24 +2,33 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { runArguments } from "../../src/cli/run-target.ts";
+import type { StoreOptions } from "../../src/data/s3/store-options.ts";
+import { storageOpener } from "../../src/data/storage/open.ts";
+import { engineContext } from "../engines/engine-context.ts";
 import { carriedOut, preparedRun, scratchFolder } from "../run/whole-run.ts";
 import { call } from "./call.ts";
 
 describe("a run as arguments of a command", () => {
   const here = { workingDirectory: "/work" };
-  const store = { endpoint: "http://minio:9000", conditional: "none" } as const;
+  const opening = (store: StoreOptions) => ({
+    openStorage: storageOpener({ ...engineContext(), store, spoolDirectory: "/work" }),
+  });
+  const [nowhere, minio] = [
+    opening({}),
+    opening({ endpoint: "http://minio:9000", conditional: "none" }),
+  ];
 
   it("is short, quoted, and no option", () => {
-    expect(runArguments("/work/out", undefined, here)).toBe("out");
-    expect(runArguments("/work/my out", store, here)).toBe("'my out'");
-    expect(runArguments("/work/-out", undefined, here)).toBe("./-out");
+    expect(runArguments("/work/out", nowhere, here)).toBe("out");
+    expect(runArguments("/work/my out", minio, here)).toBe("'my out'");
+    expect(runArguments("/work/-out", nowhere, here)).toBe("./-out");
   });
 
   it("has the options that find its store", () => {
-    expect(runArguments("s3://b/out", store, here)).toBe(
-      "s3://b/out --store.endpoint http://minio:9000 --store.conditional none",
+    expect(runArguments("s3://bucket/out", minio, here)).toBe(
+      "s3://bucket/out --store.endpoint http://minio:9000 --store.conditional none",
     );
-    expect(runArguments("s3://b/out", undefined, here)).toBe("s3://b/out");
+    expect(runArguments("s3://bucket/out", nowhere, here)).toBe("s3://bucket/out");
   });
 });
 

@@ -45,6 +45,20 @@ describe("shuffled", () => {
     expect((await orderOf(lines, 3, 1)).sort()).toEqual(lines.toSorted());
   });
 
+  it("ends its lines if they cannot be thrown into files", async () => {
+    let hasEnded = false;
+    async function* lines() {
+      try {
+        yield* numbers(500);
+      } finally {
+        hasEnded = true;
+      }
+    }
+    const absent = { random: seededRandom(1), directory: join(directory, "absent"), maxChars: 30 };
+    await expect(shuffled(lines(), absent).next()).rejects.toThrow("ENOENT");
+    expect(hasEnded).toBe(true);
+  });
+
   it("follows from the seed alone", async () => {
     const lines = numbers(500);
     for (const most of [100_000, 300]) {

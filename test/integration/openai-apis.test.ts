@@ -317,7 +317,7 @@ describe("the keys of several endpoints", () => {
     await refusing.close();
     expect(code).toBe(0);
     expect(seen).toContain("Bearer sk-first-secret");
-    expect(stderr).toContain("the endpoint is left out from now on");
+    expect(stderr).toContain("the endpoint is left out for now");
     const found = await runSluice(["results", "out"], folder);
     const told = stdout + stderr + found.stdout;
     expect(told).not.toMatch(/sk-(first|second)/);

@@ -165,6 +165,8 @@ describe("a run in an object store", () => {
     expect([worker[0], share[0], status[0]]).toEqual(["worker", "worker", "status"]);
     const [resume = [], again] = await printed(...status);
     expect([resume[0], again]).toEqual(["resume", worker]);
+    const early = await sluiceHere("retry", place("out"), ...endpoint);
+    expect(early.stderr).toContain(`finish the run first: sluice ${resume.join(" ")}\n`);
     const worked = await sluice(...worker);
     expect(worked.code, worked.stderr).toBe(0);
     const done = await sluice(...resume);

@@ -292,7 +292,7 @@ it("rows come in by an address and a token that nobody else has", async (context
   const folder = serveFolder();
   const sha256 = createHash("sha256").update("secret").digest("hex");
   const server = await startServe(folder, {
-    models: fake({ capacity: 1, latencyMs: 50 }),
+    models: fake({ capacity: 1, latencyMs: 20 }),
     tokens: [{ name: "me", sha256 }],
   });
   const client = new OpenAI({ baseURL: server.baseUrl, apiKey: "secret" });

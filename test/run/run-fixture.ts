@@ -164,3 +164,20 @@ export function changedStorage(
     },
   });
 }
+
+/** The same storage, and the paths of readers of it that are open. */
+export function watchedReaders(inner: Storage): { storage: Storage; open: string[] } {
+  const open: string[] = [];
+  const storage = changedStorage(inner, (it) => ({
+    async open(path) {
+      const reader = await it.open(path);
+      open.push(path);
+      const close = async () => {
+        await reader.close();
+        open.splice(open.indexOf(path), 1);
+      };
+      return { bytes: reader.bytes, read: (...range) => reader.read(...range), close };
+    },
+  }));
+  return { storage, open };
+}

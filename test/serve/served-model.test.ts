@@ -60,6 +60,21 @@ it("the failure of one of many prompts counts once", async () => {
   expect(seen).toEqual([expect.stringMatching(/^m: .*status 500/), "SERVER_ERROR"]);
 });
 
+it("a client that leaves many prompts counts once", async () => {
+  const seen: string[] = [];
+  const engine = scriptedEngine(2);
+  const model = await served(engine, "fake", { failed: (_model, code) => void seen.push(code) });
+  const leave = new AbortController();
+  const prompt = Array.from({ length: 20 }, (_, at) => `text ${at}`);
+  const call = { caller, signal: leave.signal };
+  const asked = model.ask(model.read("/v1/completions", { model: "m", prompt }), call);
+  const left = expect(asked).rejects.toMatchObject({ code: "CLIENT_GONE" });
+  leave.abort(new SluiceError("CLIENT_GONE"));
+  await left;
+  await expect.poll(() => [model.queue.inFlight, model.queue.waiting()]).toEqual([0, 0]);
+  expect(seen).toEqual(["CLIENT_GONE"]);
+});
+
 describe("a request that ends its model", () => {
   it("is told from those that die with it: these did not die alone", async () => {
     const engine = scriptedEngine(4);

@@ -28,6 +28,8 @@ export async function simulate(
     checkAsks(world);
   } catch (error) {
     world.violate(String((error as Error).stack));
+  } finally {
+    await world.close();
   }
   return {
     violations: world.violations,

@@ -1,5 +1,6 @@
+import type { InputStores } from "../../src/data/sources/open.ts";
 import { memoryStorage } from "../../src/data/storage/memory.ts";
-import type { Storage } from "../../src/data/storage/storage.ts";
+import type { RandomReader, Storage } from "../../src/data/storage/storage.ts";
 import type { Engine, EngineContext } from "../../src/engines/engine.ts";
 import { openEngine } from "../../src/engines/registry.ts";
 import { channelPair } from "../../src/foundation/channel.ts";
@@ -47,6 +48,8 @@ export class World {
   readonly #stores = new Map<string, ObservedStorage>();
   readonly #far = new Map<string, MemoryS3>();
   readonly #plant: PlantInStore;
+  /** Planning reads real files, and a process that is killed meanwhile closes none. */
+  readonly #readers: RandomReader[] = [];
 
   constructor(
     scenario: Scenario,
@@ -208,6 +211,21 @@ export class World {
     };
   }
 
+  /** Closes the files that processes left open. */
+  async close(): Promise<void> {
+    for (const reader of this.#readers) await reader.close();
+  }
+
+  #keptInputs(inputs: InputStores): InputStores {
+    const within: InputStores["within"] = (reach) => this.#keptInputs(inputs.within(reach));
+    const open: InputStores["open"] = async (...file) => {
+      const reader = await inputs.open(...file);
+      this.#readers.push(reader);
+      return reader;
+    };
+    return { ...inputs, within, open };
+  }
+
   randomOf({ pid }: Actor): Random {
     return seededRandom(mix32(this.scenario.seed) ^ pid);
   }
@@ -230,7 +248,7 @@ export class World {
         const planted = this.#plant(this.#storeOf(actor, location), actor, this);
         return faultyStorage(planted, process, (call) => this.faults.visit(actor, call));
       },
-      inputs: { ...localInputs, open: this.#inputs.openFile },
+      inputs: { ...this.#keptInputs(localInputs), open: this.#inputs.openFile },
       software: "simulation",
     };
   }

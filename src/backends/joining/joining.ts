@@ -6,9 +6,9 @@ import { lazily } from "../../foundation/lazily.ts";
 import { limits } from "../../foundation/limits.ts";
 import { parseMemory } from "../../foundation/memory-size.ts";
 import { shareOf } from "../../foundation/shares.ts";
-import { quotedWord } from "../../foundation/shown-path.ts";
 import { committedTasks } from "../../run/attempt/commits.ts";
 import { requestCancel } from "../../run/coordinate/coordinator.ts";
+import { runWords } from "../../run/directory/run-storage.ts";
 import type { BackendRun } from "../../run/dispatch/backend.ts";
 import { followTasks, type Placement } from "../../run/follow/follow-tasks.ts";
 import type { RunFollower } from "../../run/follow/run-follower.ts";
@@ -202,7 +202,7 @@ class ShareWorkers implements Placement {
     );
     const shown =
       ids.length > 5 ? `${ids.slice(0, 5).join(", ")} and ${ids.length - 5} more` : ids.join(", ");
-    const hint = `sluice logs ${quotedWord(storage.location)} says why; the same command submits the rest again`;
+    const hint = `sluice logs ${runWords(storage)} says why; the same command submits the rest again`;
     if (stop) {
       const error = new SluiceError(stop.code, "", { hint });
       error.message = shown === "" ? stop.message : `${stop.message} (${name} ${shown})`;
@@ -254,7 +254,7 @@ class ShareWorkers implements Placement {
       const isLate = clock.monotonic() - sinceMs >= maxStopMs;
       if (ended !== false) {
         await tell();
-        const again = isLate ? `; sluice cancel ${quotedWord(storage.location)} tries again` : "";
+        const again = isLate ? `; sluice cancel ${runWords(storage)} tries again` : "";
         this.#tellOnce(`workers at ${name} may continue: ${ended.message}${again}`);
       }
       if (isLate) return;
@@ -282,7 +282,7 @@ class ShareWorkers implements Placement {
     const how = exitCode === undefined ? state : `ended with exit code ${exitCode}`;
     const why = reason === undefined ? "" : ` (${reason})`;
     const { storage } = this.#run.context;
-    const logs = `sluice logs ${quotedWord(storage.location)} --share ${share}`;
+    const logs = `sluice logs ${runWords(storage)} --share ${share}`;
     this.#tellOnce(`${this.#scheduler.name} ${id}${place} ${how}${why}: ${logs}`, id);
   }
 

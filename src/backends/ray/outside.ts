@@ -13,7 +13,7 @@ import { leadingCoordinator, requestCancel } from "../../run/coordinate/coordina
 import { planPath } from "../../run/directory/layout.ts";
 import { locateRun } from "../../run/directory/locate.ts";
 import { readJson } from "../../run/directory/records.ts";
-import { runStorage } from "../../run/directory/run-storage.ts";
+import { runStorage, runWords } from "../../run/directory/run-storage.ts";
 import { attachRun } from "../../run/follow/attach-run.ts";
 import { RunFollower } from "../../run/follow/run-follower.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
@@ -192,7 +192,10 @@ class OutsideCall {
     const { name, archive } = await packJob(job);
     const uri = await this.#client.upload(name, archive);
     const number = 1 + Math.max(0, ...jobs.map(({ submission_id: id }) => numberOf(id!)));
-    const sent = submissionOf(job, directory, number, uri, words);
+    const { unfinished } = this.#call.retry ?? {};
+    // It is the same retry, by whatever command.
+    const told = unfinished ? [...words, "--unfinished"] : words;
+    const sent = submissionOf(job, directory, number, uri, told);
     sent.entrypoint = `${this.#trace()}${sent.entrypoint}`;
     // Another client that finds the job tells by it what the job found.
     Object.assign(sent.metadata, { digest, ...before });
@@ -344,7 +347,8 @@ class OutsideCall {
       if (this.#call.retry && exitCode === 0 && !followed) return undefined;
       const why = `ray ${id}: ${stateOf(job).reason}`;
       if (followed?.error?.code === "WORKERS_GONE") {
-        const hint = `sluice logs ${quotedWord(this.#location.directory)} says more; the same command continues`;
+        const storage = this.#call.dependencies.openStorage(this.#location.directory);
+        const hint = `sluice logs ${runWords(storage)} says more; the same command continues`;
         return { ...followed, error: new SluiceError("WORKERS_GONE", why, { hint }) };
       }
       if (followed) return followed;

@@ -29,7 +29,7 @@ async function attach(run: string, options: AttachFlags, io: CliIo): Promise<voi
   const { logger, onEvent } = progress;
   try {
     const target = await withOwnStores(await openTarget(run, io, logger), io);
-    const { location, dependencies, plan, store } = target;
+    const { location, dependencies, plan } = target;
     const opened = await openScheduled(location, dependencies, io);
     const { attachRun } = await import("../../run/follow/attach-run.ts");
     const leave = (stop: AbortController) => stop.abort(new SluiceError("RUN_DETACHED"));
@@ -57,7 +57,7 @@ async function attach(run: string, options: AttachFlags, io: CliIo): Promise<voi
     if (ended) return await endCall(ended, target, options, io);
     const { output } = placesOf(location, plan.generation);
     if (options.json) return await writeJson(io, { run_id: plan.runId, output });
-    const again = runArguments(output, store, io);
+    const again = runArguments(output, dependencies, io);
     await write(io, `left; the run continues: sluice attach ${again}\n`);
   } finally {
     progress.close();

@@ -3,15 +3,14 @@ import { backendContext } from "../../api/backend-context.ts";
 import { engineContext, runDependencies } from "../../api/run-dependencies.ts";
 import { engineSteps, openBackends } from "../../backends/registry.ts";
 import { SluiceError } from "../../foundation/errors.ts";
-import { quotedWord } from "../../foundation/shown-path.ts";
 import type { Advice, AdviceFacts } from "../../run/advise/advise.ts";
+import { runWords } from "../../run/directory/run-storage.ts";
 import type { JobSpec } from "../../run/job/schema.ts";
 import type { RunPreview } from "../../run/preview/preview.ts";
 import { openProgress, type Progress } from "../../terminal/progress.ts";
 import { counted } from "../../terminal/quantities.ts";
 import { type CliIo, type CommandCall, write, writeJson } from "../io.ts";
 import { declareJobOptions, type JobOptionValues, jobFromOptions } from "../job-options.ts";
-import { storeArguments } from "../run-target.ts";
 import { untilSignal } from "../until-signal.ts";
 import { wholeNumber } from "../whole-number.ts";
 
@@ -284,8 +283,8 @@ async function freeze(
   progress.close();
   const { runId, tasks, rows } = context.plan;
   const done = (await committedTasks(context.storage, context.plan)).size;
-  const run = quotedWord(location.directory) + storeArguments(location.directory, loaded.store);
-  const commands = workerCommands(run, tasks.count, loaded.store);
+  const run = runWords(context.storage);
+  const commands = workerCommands(run, tasks.count, context.storage);
   if (options.json) {
     const { directory } = location;
     const facts = { runId, directory, tasks: tasks.count, committedTasks: done, rows, commands };

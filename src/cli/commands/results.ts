@@ -103,7 +103,7 @@ async function* inputRows(letters: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
 /** A user who waits for a run without a working process should know it. */
 async function tellIfIdle(
   task: number,
-  { storage, dependencies, location, store }: RunTarget,
+  { storage, dependencies, location }: RunTarget,
   io: CliIo,
   signal: AbortSignal,
 ): Promise<void> {
@@ -111,6 +111,6 @@ async function tellIfIdle(
   const { isAtWork, lookAtLives } = await import("../../run/coordinate/lives.ts");
   if (isAtWork(await lookAtLives(storage, { processes, clock, signal })) || signal.aborted) return;
   const note = `task ${task} is not done yet (tasks count from 0), and nobody works on this run`;
-  const run = runArguments(location.directory, store, io);
+  const run = runArguments(location.directory, dependencies, io);
   io.stderr.write(`${note}: sluice resume ${run} continues it\n`);
 }

@@ -25,6 +25,7 @@ interface RetryOptions extends CallFlags {
   reread?: string | true;
   config?: string;
   abandon?: boolean;
+  unfinished?: boolean;
 }
 
 /** `sluice retry DIR`: sends the failed rows of a sealed run again. */
@@ -44,6 +45,8 @@ export function register(command: Command, given: CliIo): void {
       "-c, --config <file>",
       "the job file, if the job was changed there; default: the run's own job",
     )
+    // For the coordinator of a retry that is resumed from outside of its cluster.
+    .addOption(new Option("--unfinished", "only a retry that is begun already").hideHelp())
     .option("--abandon", "drop the unfinished retry; the results stay unchanged");
   withCallFlags(command, "change a key, such as generation.maxNewTokens=400").action(
     (run: string, options: RetryOptions) => retry(run, options, io),
@@ -66,12 +69,14 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
         return job;
       };
       const call = { ...options, backendOf: backends.of, dependencies, signal };
-      const start = { kind: "retry", location, where: options.where, reread, change } as const;
+      const { where, unfinished } = options;
+      const start = { kind: "retry", location, where, reread, unfinished, change } as const;
       return startRun(start, startOptions(call, progress, listen));
     });
     progress.close();
     if (!result) {
-      const none = options.where === "failed" ? "no row of this run failed" : "no answer was cut";
+      const { where, unfinished } = options;
+      const none = unfinished ? "no retry is unfinished" : nothingFound[where];
       const message = `${none}, there is nothing to do`;
       if (options.json) {
         progress.logger.log("info", message);
@@ -82,6 +87,11 @@ async function retry(run: string, options: RetryOptions, io: CliIo): Promise<voi
     await endCall({ result, exitCode }, target, options, io);
   });
 }
+
+const nothingFound: Readonly<Record<RetryWhere, string>> = {
+  failed: "no row of this run failed",
+  "finish_reason=length": "no answer was cut",
+};
 
 /** The summary of a run that stays as it is sealed. */
 async function writeSealed({ location, dependencies }: RunTarget, io: CliIo): Promise<void> {

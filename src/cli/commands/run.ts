@@ -136,7 +136,7 @@ async function runJobOf(
     await showAnswers(output, loaded, shownRows, io);
   }
   if (!sealed || options.report === undefined) {
-    return await endCall({ result, exitCode }, { dependencies, store: loaded.store }, options, io);
+    return await endCall({ result, exitCode }, { dependencies }, options, io);
   }
   if (result.error) report(result.error, io);
   await printReport(result.summary, dependencies, io);

@@ -1,8 +1,9 @@
 import type { Command } from "commander";
+import type { Storage } from "../../data/storage/storage.ts";
 import { sleep } from "../../foundation/clock.ts";
 import type { StatusReport } from "../../run/status/status.ts";
 import { type CliIo, write, writeJson } from "../io.ts";
-import { openTarget, type RunTarget, storeArguments, withRun } from "../run-target.ts";
+import { openTarget, withRun } from "../run-target.ts";
 
 interface StatusFlags {
   tasks?: boolean;
@@ -26,7 +27,7 @@ export function register(command: Command, given: CliIo): void {
 
 async function status(run: string, options: StatusFlags, io: CliIo): Promise<void> {
   const { StatusReader } = await import("../../run/status/status.ts");
-  const { storage, dependencies, store } = await openTarget(run, io);
+  const { storage, dependencies } = await openTarget(run, io);
   const { clock, processes } = dependencies;
   const stop = new AbortController();
   const ignore = io.onSignal(() => stop.abort());
@@ -36,7 +37,7 @@ async function status(run: string, options: StatusFlags, io: CliIo): Promise<voi
   try {
     for (;;) {
       const report = await reader.read({ tasks: options.tasks ?? false });
-      drawn = await show(report, drawn, { ...options, store }, io);
+      drawn = await show(report, drawn, { ...options, flags: storage.flags }, io);
       const goesOn = report.run.state === "running" || report.run.state === "pending";
       if (!options.watch || !goesOn) return;
       await sleep(clock, watchIntervalMs, signal);
@@ -52,7 +53,7 @@ async function status(run: string, options: StatusFlags, io: CliIo): Promise<voi
 async function show(
   report: StatusReport,
   drawn: number,
-  options: StatusFlags & Pick<RunTarget, "store">,
+  options: StatusFlags & Pick<Storage, "flags">,
   io: CliIo,
 ): Promise<number> {
   if (options.json) {
@@ -65,8 +66,7 @@ async function show(
   // Only lines that are overwritten must not wrap: elsewhere, errors are shown in full.
   const isRedrawn = options.watch === true && io.isOutputTerminal;
   const columns = isRedrawn ? io.columns() : Number.POSITIVE_INFINITY;
-  const flags = storeArguments(report.run.location, options.store);
-  const lines = statusLines(report, { ...options, flags }, columns);
+  const lines = statusLines(report, options, columns);
   const back = drawn > 0 && isRedrawn ? `\u001b[${drawn}A\r\u001b[J` : "";
   await write(io, `${back}${lines.join("\n")}\n`);
   return lines.length;

@@ -1,4 +1,6 @@
+import { quotedWord } from "../../foundation/shown-path.ts";
 import type { Environment } from "../../foundation/subprocess.ts";
+
 /** The job's options for its object stores: `store` in the job file. */
 export interface StoreOptions {
   /** Address of the service; default: `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, else AWS. */
@@ -36,6 +38,12 @@ export function storeFlags(store: StoreOptions = {}): string[] {
     const value = store[key as keyof StoreOptions];
     return value === undefined ? [] : [`--store.${key}`, String(value)];
   });
+}
+
+/** The same flags in a command to be typed, each after a space. */
+export function storeWords(store: StoreOptions): string {
+  const words = storeFlags(store).map((word) => ` ${quotedWord(word)}`);
+  return words.join("");
 }
 
 /** Options as the variables that `storeFromEnvironment` reads; only those that change something. */

@@ -5,6 +5,7 @@ import { SluiceError } from "../../foundation/errors.ts";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { openS3Bucket, type S3Context } from "../s3/open.ts";
 import { bucketSettings, isObjectScheme, parseObjectLocation } from "../s3/settings.ts";
+import { storeWords } from "../s3/store-options.ts";
 import { localStorage } from "./local.ts";
 import { S3Storage } from "./s3/s3-storage.ts";
 import { FileSpool } from "./s3/spool.ts";
@@ -69,6 +70,7 @@ function objectStorage(given: string, context: StorageContext): Storage {
   const place = sha256Hex(`${endpoint} ${location}`).slice(0, 32);
   return new S3Storage({
     location,
+    flags: storeWords(store),
     bucket: openS3Bucket(location, context),
     prefix,
     spool: new FileSpool(join(spoolDirectory, place)),

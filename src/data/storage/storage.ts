@@ -56,6 +56,8 @@ export interface Writer {
 export interface Storage {
   /** Its location, as a person writes it: a directory, `s3://bucket/prefix`, `memory:`. */
   readonly location: string;
+  /** By which a command without a job finds its store, each after a space; default: none. */
+  readonly flags?: string | undefined;
   /** False if two creators of one object may both be told that they created it; default true. */
   readonly createsOnce?: boolean | undefined;
   /** The whole object. */

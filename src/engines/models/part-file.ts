@@ -29,8 +29,13 @@ export class PartFile {
   /** Opens the file, after reading the bytes of an earlier try. */
   static async open(path: string, assertHeld: AssertHeld): Promise<PartFile> {
     const handle = await open(path, "a");
-    const { hash, bytes } = await hashed([path]);
-    return new PartFile(handle, assertHeld, hash, bytes);
+    try {
+      const { hash, bytes } = await hashed([path]);
+      return new PartFile(handle, assertHeld, hash, bytes);
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
   }
 
   /** Present bytes. */
@@ -63,8 +68,7 @@ export class PartFile {
 
   /** Makes the bytes durable and closes the file. */
   async close(): Promise<void> {
-    await this.#handle.sync();
-    await this.#handle.close();
+    await this.#handle.sync().finally(() => this.#handle.close());
   }
 }
 

@@ -113,7 +113,14 @@ export class EndpointBreaker {
 
   /** The probe ended without a reply: another one may be sent. */
   abandon(): void {
-    if (this.#state === "probing") this.#probe();
+    if (this.#state === "probing") this.probe();
+  }
+
+  /** Nothing is sent before one request has tested the endpoint. */
+  probe(): void {
+    this.#cancelTimer?.();
+    this.#state = "probing";
+    this.#options.onProbeDue();
   }
 
   /** The listener gets no more calls. */
@@ -146,7 +153,7 @@ export class EndpointBreaker {
 
   #wake(): void {
     const nowMs = this.#options.clock.monotonic();
-    if (nowMs >= this.#resumeAtMs) this.#probe();
+    if (nowMs >= this.#resumeAtMs) this.probe();
     else if (nowMs >= this.#deadlineMs()) this.#giveUp();
     else this.#arm();
   }
@@ -154,11 +161,6 @@ export class EndpointBreaker {
   #deadlineMs(): number {
     const { nothingAnswersSinceMs = () => this.#downSinceMs, maxEndpointDownMs } = this.#options;
     return (nothingAnswersSinceMs() ?? Number.POSITIVE_INFINITY) + maxEndpointDownMs;
-  }
-
-  #probe(): void {
-    this.#state = "probing";
-    this.#options.onProbeDue();
   }
 
   #giveUp(): SluiceError {

@@ -90,9 +90,9 @@ export class EndpointPool implements EndpointsBeside {
     return left.length > 1 ? taken + left.length * maxWaitingForEndpoint : taken;
   }
 
-  /** Endpoints that were not removed. */
+  /** Endpoints that are not excluded. */
   get left(): readonly Endpoint[] {
-    return this.endpoints.filter(({ removedBy }) => removedBy === undefined);
+    return this.endpoints.filter(({ isExcluded }) => !isExcluded);
   }
 
   /** Permission to send, if an endpoint has room and no request waits for it. */
@@ -145,11 +145,11 @@ export class EndpointPool implements EndpointsBeside {
   }
 
   takeOut(endpoint: Endpoint, error: SluiceError): boolean {
-    if (endpoint.removedBy !== undefined) return true;
+    if (endpoint.isExcluded) return true;
     if (this.left.length === 1) return false;
-    endpoint.removedBy = error;
-    this.#logger.log("warn", "the endpoint is left out from now on", {
+    this.#logger.log("warn", "the endpoint is left out for now", {
       endpoint: endpoint.address,
+      waitMs: endpoint.exclude(),
       reason: error.message,
     });
     return true;
@@ -244,7 +244,7 @@ export class EndpointPool implements EndpointsBeside {
   /** An endpoint after its pause is tried by the next request that did not fail there. */
   #probeFor({ tokens, avoided }: Wish): SendPermit | undefined {
     for (const endpoint of this.endpoints) {
-      if (!endpoint.isProbeDue || endpoint.removedBy !== undefined) continue;
+      if (!endpoint.isProbeDue || endpoint.isExcluded) continue;
       if (avoided?.has(endpoint) && this.isOtherOpen(endpoint)) continue;
       const permit = permitOf(endpoint, tokens);
       if (permit !== undefined) return permit;

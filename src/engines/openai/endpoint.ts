@@ -69,7 +69,7 @@ export interface EndpointsBeside {
   nothingAnswersSinceMs(): number | undefined;
   /** Whether another endpoint can be used now. */
   isOtherOpen(endpoint: Endpoint): boolean;
-  /** Removes an endpoint that refuses everything; false if it is the last. */
+  /** Excludes an endpoint that refuses everything; false if it is the last. */
   takeOut(endpoint: Endpoint, error: SluiceError): boolean;
   /** The endpoint can be used again, or has more room than before. */
   onRoom(): void;
@@ -97,8 +97,8 @@ export class Endpoint implements RoutedEndpoint {
   readonly isOpenaiItself: boolean;
   readonly breaker: EndpointBreaker;
   readonly pace: Pace;
-  /** Why it gets no more requests. */
-  removedBy: SluiceError | undefined;
+  /** It gets no requests for now, since it refused one for a reason that concerns all. */
+  isExcluded = false;
   /** Its pause is over for one request, which has yet to come. */
   isProbeDue = false;
   readonly #context: EndpointContext;
@@ -109,6 +109,9 @@ export class Endpoint implements RoutedEndpoint {
   readonly #redact = (text: string) => this.#failures.redact(text);
   /** Failures that may be its fault, since its last success. */
   #failuresInARow = 0;
+  /** How often it was excluded since its last answer. */
+  #exclusions = 0;
+  #cancelReturn: (() => void) | undefined;
 
   constructor(own: EndpointOptions, context: EndpointContext) {
     const { clock, options, server, maxInFlight, secrets } = context;
@@ -154,7 +157,7 @@ export class Endpoint implements RoutedEndpoint {
 
   /** It may be sent requests, as far as its pace has room. */
   get isOpen(): boolean {
-    return this.removedBy === undefined && !this.breaker.isPaused;
+    return !this.isExcluded && !this.breaker.isPaused;
   }
 
   /**
@@ -235,7 +238,25 @@ export class Endpoint implements RoutedEndpoint {
     admission.end({ outcome: "abandoned" });
   }
 
+  /**
+   * Excludes it for a growing time, after which one request tests it: somebody may have corrected
+   * its key, quota or models.
+   *
+   * @returns the time.
+   */
+  exclude(): number {
+    const { excludedEndpointMs, maxExcludedEndpointMs } = limits;
+    const waitMs = Math.min(excludedEndpointMs * 2 ** this.#exclusions++, maxExcludedEndpointMs);
+    this.isExcluded = true;
+    this.#cancelReturn = this.#context.clock.schedule(waitMs, () => {
+      this.isExcluded = false;
+      this.breaker.probe();
+    });
+    return waitMs;
+  }
+
   async close(error: SluiceError): Promise<void> {
+    this.#cancelReturn?.();
     this.pace.close();
     this.breaker.close();
     await this.#transport.close(error);
@@ -260,6 +281,7 @@ export class Endpoint implements RoutedEndpoint {
       throw error;
     }
     this.#failuresInARow = 0;
+    this.#exclusions = 0;
     this.breaker.reached(permit.isProbe);
     const { promptTokens, completionTokens } = value.usage;
     permit.admission.end({ outcome: "answered", promptTokens, completionTokens, headers });
@@ -310,7 +332,7 @@ export class Endpoint implements RoutedEndpoint {
       return this.#pause({ message: error.message }, permit, end);
     }
     const isTakenOut = error.scope === "run" && this.#context.beside.takeOut(this, error);
-    this.breaker.reached(permit.isProbe);
+    this.breaker.reached(permit.isProbe && !isTakenOut);
     permit.admission.end(end);
     if (isTakenOut) return { of: "endpoint", down: undefined };
     return { of: "request", error, endpoint: this };

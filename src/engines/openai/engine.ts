@@ -147,7 +147,7 @@ class OpenaiEngine implements Engine {
     const { name, extraBody, maxInFlight } = this.#options;
     const { maxBatchRows = limits.defaultEmbeddedTexts } = this.#options;
     const fields = bodyFields(name, extraBody as JsonObject | undefined);
-    const atOnce = (maxInFlight ?? defaultEmbeddingRequests) * this.#pool.left.length;
+    const atOnce = (maxInFlight ?? defaultEmbeddingRequests) * this.#pool.endpoints.length;
     const models = Array.from({ length: atOnce }, () => embeddingModel(this.#sender, fields));
     return batched(models, { maxBatchRows }, this.#context);
   }

@@ -1,9 +1,9 @@
 import type { Storage } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
 import { indexSetOf } from "../../foundation/index-set.ts";
-import { quotedWord } from "../../foundation/shown-path.ts";
 import { commitPath, commitPrefix, type RunGeneration, taskOfCommit } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
+import { runWords } from "../directory/run-storage.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
 import type { Commit } from "./commit.ts";
 
@@ -36,7 +36,7 @@ export async function assertAllCommitted(storage: Storage): Promise<void> {
     "RUN_OPEN",
     `tasks ${open} of 0-${plan.tasks.count - 1} are not committed`,
     {
-      hint: `sluice worker ${quotedWord(storage.location)} --tasks ${open}`,
+      hint: `sluice worker ${runWords(storage)} --tasks ${open}`,
     },
   );
 }

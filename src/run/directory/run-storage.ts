@@ -1,6 +1,7 @@
 import { removeAll } from "../../data/storage/remove-all.ts";
 import type { Leftover, Storage, StoredFile } from "../../data/storage/storage.ts";
 import { SluiceError } from "../../foundation/errors.ts";
+import { quotedWord } from "../../foundation/shown-path.ts";
 import {
   clearedPath,
   planPath,
@@ -46,6 +47,10 @@ export class RunStorage implements Storage {
 
   get location(): string {
     return this.#base.location;
+  }
+
+  get flags(): string | undefined {
+    return this.#base.flags;
   }
 
   get createsOnce(): boolean | undefined {
@@ -163,6 +168,17 @@ export class RunStorage implements Storage {
 /** A run directory from the view of its present run. */
 export function runStorage(base: Storage): RunStorage {
   return base instanceof RunStorage ? base : new RunStorage(base);
+}
+
+/**
+ * A run as the arguments of a command that a message advises.
+ *
+ * @param place default: its directory.
+ * @example
+ * runWords(storage); // "s3://bucket/out --store.endpoint http://minio:9000"
+ */
+export function runWords({ location, flags = "" }: Storage, place = location): string {
+  return quotedWord(place) + flags;
 }
 
 /** @throws SluiceError `COORDINATOR_LOST` if another run has replaced the storage's one. */

@@ -42,9 +42,10 @@ export async function carryPart(
   // Another download would take longer than encoding the rows.
   const isNear = task.slices.some((slice) => isCarriable(slice));
   if (!isNear || plan.columns === undefined) return undefined;
-  const lines = new LineTaker(readLineBatches(storage, part.path));
+  const batches = readLineBatches(storage, part.path);
+  const lines = new LineTaker(batches);
   const file = await EncodedFile.open(storage, path, encoding);
-  return await writeWhole(file, async () => {
+  const fill = async () => {
     for await (const { first, rows, carried } of stretchesOf(context, written, encoding)) {
       if (carried) await file.carry(carried);
       let left = rows - countIn(rowsWithoutLine, first, rows);
@@ -54,7 +55,9 @@ export async function carryPart(
         left -= some.length;
       }
     }
-  });
+  };
+  // Nobody asks for what comes after the last line: its file would stay open.
+  return await writeWhole(file, fill).finally(() => batches.return(undefined));
 }
 
 /** Takes lines from batches, as many as needed. */

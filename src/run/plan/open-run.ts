@@ -9,13 +9,12 @@ import { digestOf } from "../../foundation/hashing.ts";
 import { runIdAt, sortableId } from "../../foundation/ids.ts";
 import { limits } from "../../foundation/limits.ts";
 import { randomInteger } from "../../foundation/random.ts";
-import { quotedWord } from "../../foundation/shown-path.ts";
 import type { PromptSet } from "../../prompt/prompt-set.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPath, stdinPrefix } from "../directory/layout.ts";
 import { locateRun, type RunLocation } from "../directory/locate.ts";
 import { createOnce, readJson } from "../directory/records.ts";
-import { type RunStorage, runStorage } from "../directory/run-storage.ts";
+import { type RunStorage, runStorage, runWords } from "../directory/run-storage.ts";
 import { assertStagesAskable, firstStagePrompts } from "../execute/row-model.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import { suffixed } from "../job/paths.ts";
@@ -214,7 +213,7 @@ async function matches(
 
 /** A sealed run can take over changes of its input. */
 function ofSealedRun({ message, place, cause }: SluiceError, storage: Storage): SluiceError {
-  const run = quotedWord(storage.location);
+  const run = runWords(storage);
   const hint =
     "rows were appended: add --extend; failed rows were corrected: " +
     `sluice retry ${run} --reread; else restore the input, or start a new run with ` +

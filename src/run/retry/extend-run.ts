@@ -1,7 +1,7 @@
-import { quotedWord } from "../../foundation/shown-path.ts";
 import { noRequests } from "../attempt/request-counts.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
+import { runWords } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { plannedOutputFiles, planOutputs } from "../output/plan-outputs.ts";
 import { plannedColumns } from "../output/planned-columns.ts";
@@ -68,7 +68,7 @@ async function appendedTasks(
     throw changedInput("it changed before the rows that were appended", {
       file: slice.file,
       line: slice.firstLine,
-      hint: `failed rows that were corrected: sluice retry ${quotedWord(storage.location)} --reread`,
+      hint: `failed rows that were corrected: sluice retry ${runWords(storage)} --reread`,
     });
   }
   if (appended.length === 0) return { tasks: [] };

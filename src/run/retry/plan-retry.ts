@@ -4,11 +4,11 @@ import { digestOf } from "../../foundation/hashing.ts";
 import { sortableId } from "../../foundation/ids.ts";
 import { indexSetOf } from "../../foundation/index-set.ts";
 import { randomInteger } from "../../foundation/random.ts";
-import { quotedWord } from "../../foundation/shown-path.ts";
 import { callJobs } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import { planPathOf } from "../directory/layout.ts";
 import { createOnce, readJson } from "../directory/records.ts";
+import { runWords } from "../directory/run-storage.ts";
 import { differingAnswers, differingKeys } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { storedJob } from "../job/worker-variables.ts";
@@ -47,6 +47,8 @@ export interface RowsOfRetry {
   where: RetryWhere | "appended";
   /** Where rows are read again: the input itself, or a file of corrected rows. */
   reread?: "input" | { file: string };
+  /** Only a retry that is begun already: if another process has finished it, none is begun. */
+  unfinished?: boolean | undefined;
 }
 
 export interface RetryRequest extends RowsOfRetry {
@@ -96,7 +98,7 @@ export async function retriedJob(
   const base = await readManifest(storage);
   if (!base) {
     throw new SluiceError("RUN_OPEN", "only a sealed run has rows to retry", {
-      hint: `finish the run first: sluice resume ${quotedWord(storage.location)}`,
+      hint: `finish the run first: sluice resume ${runWords(storage)}`,
     });
   }
   const last = await lastJob(storage, await readPlan(storage, base.generation));
@@ -229,7 +231,7 @@ async function makeWay(
 
 function unfinished(storage: Storage, begun: Plan, differing: readonly string[]): SluiceError {
   const detail = `a retry is begun and not finished; this one differs in ${differing.join(", ")}`;
-  const run = quotedWord(storage.location);
+  const run = runWords(storage);
   return new SluiceError("RUN_DIFFERS", detail, {
     hint:
       `finish it with sluice resume ${run}, or drop it with sluice retry ${run} --abandon ` +

@@ -1,11 +1,11 @@
+import type { Storage } from "../../data/storage/storage.ts";
 import { wordedError } from "../../foundation/errors.ts";
 import { sortableId } from "../../foundation/ids.ts";
-import { quotedWord } from "../../foundation/shown-path.ts";
 import { pricesOf } from "../bill/costs.ts";
 import { Coordinator } from "../coordinate/coordinator.ts";
 import type { RunDependencies } from "../dependencies.ts";
 import type { RunLocation } from "../directory/locate.ts";
-import { runStorage } from "../directory/run-storage.ts";
+import { runStorage, runWords } from "../directory/run-storage.ts";
 import { differingAnswers } from "../job/kinds.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { readPlan } from "../plan/plan.ts";
@@ -80,7 +80,7 @@ export async function resumeRetry(
   const { where, reread } = begun;
   const last = await lastJob(storage, begun);
   const job = (await options.change?.(last)) ?? last;
-  const request = { where: where as RetryRequest["where"], reread, job };
+  const request: RetryRequest = { where: where as RetryWhere, reread, job, unfinished: true };
   const isChanged = differingAnswers(begun.job, job).length > 0;
   // If another process has finished it meanwhile, nothing is begun.
   const findTasks: FindTasks | undefined = isChanged
@@ -97,15 +97,14 @@ export async function runGeneration(
   options: CallOptions & Pick<Partial<RunRetryOptions>, "elsewhere">,
   findTasks?: FindTasks,
 ): Promise<RunResult | undefined> {
-  const { where, reread } = request;
-  const delegated = options.elsewhere?.(request.job, { where, reread });
+  const { job, ...rows } = request;
+  const delegated = options.elsewhere?.(job, rows);
   if (delegated) return await delegated;
   const { clock, random, processes, openStorage, trace } = dependencies;
   const startedMs = clock.monotonic();
   const storage = runStorage(openStorage(location.directory));
   const outside = openStorage(location.outside);
   const id = sortableId(clock, random);
-  const { job } = request;
   const backend = options.backendOf(job);
   // Leads before planning: a cleaning would remove the tasks of a retry without a plan.
   const coordinator = await Coordinator.lead({ storage, clock, processes, id, job, trace });
@@ -131,22 +130,18 @@ export async function runGeneration(
     const { engineContext } = dependencies;
     const totalRows = rowsAfter(found);
     const run = { ...opened, ...present, backend, totalRows, seal, engineContext };
-    return withHint(await runAndSeal(run, coordinator, options, seconds), location, request);
+    return withHint(await runAndSeal(run, coordinator, options, seconds), storage, request);
   } finally {
     await coordinator.end();
   }
 }
 
 /** Corrected rows are not at their planned places: a retry must be told to look for them. */
-function withHint(
-  result: RunResult,
-  { directory }: RunLocation,
-  { reread, where }: RetryRequest,
-): RunResult {
+function withHint(result: RunResult, storage: Storage, { reread, where }: RetryRequest): RunResult {
   const { error } = result;
   if (error?.code !== "INPUT_CHANGED" || reread || where === "appended") return result;
   const { message, place, cause } = error;
-  const hint = `if failed rows were corrected there: sluice retry ${quotedWord(directory)} --reread`;
+  const hint = `if failed rows were corrected there: sluice retry ${runWords(storage)} --reread`;
   return { ...result, error: wordedError("INPUT_CHANGED", message, { ...place, cause, hint }) };
 }
 

@@ -113,7 +113,9 @@ export class EventStream {
         await this.#appender.append(Buffer.concat(this.#pending.splice(0)));
       }
     } catch (error) {
+      const failed = this.#appender;
       this.#appender = undefined;
+      await failed?.close().catch(() => {});
       this.#options.logger.log("warn", `no event log: ${asSluiceError(error).message}`);
     }
     // Synchronous with the last write: a later event must begin a write of its own.

@@ -55,8 +55,13 @@ export async function* resultChunks(
   const read = async function* () {
     for (; !next.done; next = await chunks.next()) yield next.value;
   };
-  for await (const line of linesOfChunks(read())) yield Buffer.from(`${withoutSpecials(line)}\n`);
-  return next.value as ResultsEnd;
+  try {
+    for await (const line of linesOfChunks(read())) yield Buffer.from(`${withoutSpecials(line)}\n`);
+    return next.value as ResultsEnd;
+  } finally {
+    // A reader may leave in the middle: a file would stay open.
+    await chunks.return(next.value as ResultsEnd);
+  }
 }
 
 async function* storedChunks(

@@ -2,7 +2,7 @@ import type { Storage } from "../../data/storage/storage.ts";
 import { eachAtOnce } from "../../foundation/each-at-once.ts";
 import type { ErrorRecord } from "../../foundation/errors.ts";
 import { addUsage, noUsage, type Usage } from "../../foundation/inference.ts";
-import { quotedWord, shownPath } from "../../foundation/shown-path.ts";
+import { shownPath } from "../../foundation/shown-path.ts";
 import { type AttemptCounts, addCounts, type Commit, type ErrorCounts } from "../attempt/commit.ts";
 import { committedTasks, openTaskSet, openTasks, readCommits } from "../attempt/commits.ts";
 import { type EarlierCost, earlierCost } from "../bill/budget.ts";
@@ -17,6 +17,7 @@ import {
 } from "../coordinate/lives.ts";
 import { cancelPrefix, taskAttemptsPrefix } from "../directory/layout.ts";
 import { readJson } from "../directory/records.ts";
+import { runWords } from "../directory/run-storage.ts";
 import type { JobSpec } from "../job/schema.ts";
 import { type Plan, readPlan } from "../plan/plan.ts";
 import { answeredNothing, openRetry } from "../retry/abandon-retry.ts";
@@ -259,7 +260,7 @@ export class StatusReader {
     const total = sealed?.rows.total ?? plan.rows;
     const done = answered + filtered + failed + journaled + openFailed;
     const isRunning = verdict.state === "running";
-    const run = quotedWord(this.#storage.location);
+    const run = runWords(this.#storage);
     const rowsPerSecond = isRunning ? summed(seen.told, "rowsPerSecond") : averageOf(sealed);
     return {
       name: plan.job.name ?? null,

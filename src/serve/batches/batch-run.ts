@@ -16,6 +16,15 @@ export const tokenVariable = "SLUICE_BATCH_TOKEN";
 /** Longest time of one row: it may wait behind online requests until its batch is stopped. */
 export const rowTimeoutMs = 2 * 86_400_000;
 
+/**
+ * Rows in flight of a batch, at least and for each slot that its model has when it begins. Those
+ * without a slot wait at the model's door, which knows the present ones: also of workers that come
+ * later. Requests for vectors have many rows each.
+ */
+const leastInFlight = 256;
+const inFlightPerSlot = 8;
+const vectorRequestsPerSlot = 2;
+
 /** Rows that are given up at once: the server answers others in between. */
 const givenUpAtOnce = 64;
 
@@ -71,11 +80,15 @@ function ownJob(batch: Batch, options: BatchRunOptions): PlacedJob {
   const model: JobInput["model"] = {
     ...{ engine: "openai", name: batch.object.model ?? "", baseUrl: options.baseUrl },
     apiKeyEnv: tokenVariable,
-    // Twice as many, so that the next ones wait at the model's door while answers travel.
-    maxInFlight: Math.min(limits.maxInFlight, 2 * Math.max(1, options.slots)),
+    maxInFlight: Math.min(limits.maxInFlight, inFlight(batch, Math.max(1, options.slots))),
     timeoutMs: rowTimeoutMs,
   };
   return { job: { ...commonJob(batch, options), model, workers: { max: 1 } } };
+}
+
+function inFlight({ object }: Batch, slots: number): number {
+  if (object.endpoint === "/v1/embeddings") return vectorRequestsPerSlot * slots;
+  return Math.max(leastInFlight, inFlightPerSlot * slots);
 }
 
 function copiedJob(

@@ -92,6 +92,9 @@ export class Batch {
   readonly record: BatchRecord;
   readonly #storage: Storage;
   readonly #stop = new AbortController();
+  /** What ends each of its rows that waits at its model's door. */
+  readonly #waiting = new Set<() => void>();
+  #isShut = false;
   /** The last save; each waits for the one before. */
   #saved: Promise<unknown> = Promise.resolve();
 
@@ -116,6 +119,24 @@ export class Batch {
   /** Aborted when no more of its rows may be sent; the reason is the rows' error. */
   get stopped(): AbortSignal {
     return this.#stop.signal;
+  }
+
+  /**
+   * A row waits at its model's door.
+   *
+   * @param end ends its request.
+   * @returns to be called when the row has been let in, or has left.
+   */
+  rowWaits(end: () => void): () => void {
+    if (this.#isShut) end();
+    else this.#waiting.add(end);
+    return () => this.#waiting.delete(end);
+  }
+
+  /** Ends the requests of rows that wait at their model's door, and of those that still come. */
+  shut(): void {
+    this.#isShut = true;
+    for (const end of this.#waiting) end();
   }
 
   async change(changes: Partial<BatchObject>): Promise<void> {

@@ -57,6 +57,8 @@ const clusterAway: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 const modelPollMs = 2000;
 /** How often a closing server looks whether its models work. */
 const idlePollMs = 50;
+/** Time for a worker to hear that it stops: then it sends no row again that it loses. */
+const workerStopsMs = 250;
 /** Time for the last answers to reach the workers, and their journals. */
 const lastAnswersMs = 250;
 /** How old the counts of a batch in progress may be. */
@@ -152,6 +154,11 @@ export class Batches {
     return await shown;
   }
 
+  /** A row waits, as `Batch.rowWaits`, until its batch is stopped. */
+  rowWaits(id: string, end: () => void): () => void {
+    return this.#named(id).rowWaits(end);
+  }
+
   /** The manifest of a batch's run, as it is stored. @throws SluiceError `BATCH_UNKNOWN`. */
   async manifest(id: string): Promise<Uint8Array> {
     const { run } = batchPaths(this.#named(id).id);
@@ -204,6 +211,9 @@ export class Batches {
   #start(batch: Batch): void {
     if (this.#timers.has(batch.id)) return;
     const { clock } = this.#context;
+    batch.stopped.addEventListener("abort", () =>
+      clock.schedule(workerStopsMs, () => batch.shut()),
+    );
     const leftMs = batch.object.expires_at * 1000 - clock.now();
     this.#timers.set(
       batch.id,

@@ -32,6 +32,19 @@ describe("sluice retry", () => {
     expect(JSON.parse(dropped.stdout)).toEqual({ dropped: null });
   });
 
+  it("begins none that only goes on with one that is begun", async () => {
+    const { folder } = preparedRun(scratchFolder(), rows);
+    await call(folder, "run", ...plain, "--set", refuse);
+    const [only, begun] = ["--unfinished", ["--set", "model.failures=[{row: 1, kind: fatal-run}]"]];
+    const none = await call(folder, "retry", "out", ...mend, only);
+    expect([none.exitCode, none.stderr]).toEqual([
+      ...[0, "no retry is unfinished, there is nothing to do: out\n"],
+    ]);
+    expect((await call(folder, "retry", "out", ...begun)).exitCode).toBe(69);
+    const ended = await call(folder, "retry", "out", ...mend, only);
+    expect(JSON.parse(ended.stdout)).toMatchObject({ rows: { answered: 2, failed: 0 } });
+  });
+
   it("plans nothing with a model that cannot be had", async () => {
     const { folder } = preparedRun(scratchFolder(), rows);
     await call(folder, "run", ...plain, "--set", refuse);

@@ -1,3 +1,4 @@
+import { readdirSync, readlinkSync } from "node:fs";
 import { access, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -34,6 +35,24 @@ describe("PartFile", () => {
       }),
       { numRuns: 30 },
     );
+  });
+
+  it("is closed where its bytes cannot be synced", async (context) => {
+    context.skip(process.platform !== "linux", "open files are read from /proc");
+    const links = () =>
+      readdirSync("/proc/self/fd").flatMap((fd) => {
+        try {
+          return readlinkSync(`/proc/self/fd/${fd}`);
+        } catch {
+          return [];
+        }
+      });
+    const openHere = () => links().filter((path) => path === "/dev/null").length;
+    const before = openHere();
+    const part = await PartFile.open("/dev/null", () => {});
+    expect(openHere()).toBe(before + 1);
+    await expect(part.close()).rejects.toThrow("EINVAL");
+    expect(openHere()).toBe(before);
   });
 
   it("begins anew after restart", async () => {

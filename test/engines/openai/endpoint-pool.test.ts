@@ -9,8 +9,10 @@ import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { textHash } from "../../../src/foundation/hashing.ts";
 import { contentText, type InferenceRequest } from "../../../src/foundation/inference.ts";
-import type { ReceivedRequest } from "../../../src/testing/fake-server.ts";
+import { limits } from "../../../src/foundation/limits.ts";
+import type { ReceivedRequest, ServerBehaviour } from "../../../src/testing/fake-server.ts";
 import { virtualClock } from "../../fakes/virtual-clock.ts";
+import { handClock } from "../../hand-clock.ts";
 import { chatRequest, engineContext, rejectionOf } from "../engine-context.ts";
 import { asks, keptLog, never, openOver, serve, status } from "./openai-engine.ts";
 
@@ -156,7 +158,7 @@ describe("several endpoints", () => {
       expect(whole.received).toBe(30);
       expect(wrong.received).toBeLessThanOrEqual(4);
       expect(lines).toHaveLength(1);
-      expect(lines[0]!.message).toBe("the endpoint is left out from now on");
+      expect(lines[0]!.message).toBe("the endpoint is left out for now");
       expect(lines[0]!.facts.endpoint).toBe(wrong.baseUrl);
       const none = openOver([wrong, await serve({ behave: () => by })]);
       expect(await rejectionOf(none.infer(chatRequest(1), never))).toMatchObject({
@@ -164,6 +166,38 @@ describe("several endpoints", () => {
       });
     },
   );
+
+  it("send one that was left out a single request after a wait that grows to a limit", async () => {
+    let reply: ServerBehaviour | undefined = status(401);
+    const wrong = await serve({ behave: () => reply });
+    const whole = await serve({ delayMs: 5 });
+    const { clock, pass } = handClock();
+    const { lines, logger } = keptLog();
+    const engine = openOver([wrong, whole], { maxInFlight: 4 }, { clock, logger });
+    await answersOf(engine, asks(12));
+    const refused = wrong.received;
+    const waits = [60_000, 120_000, 240_000, 480_000, 600_000, 600_000];
+    for (const [at, waitMs] of waits.entries()) {
+      pass(waitMs - 1);
+      await answersOf(engine, asks(12));
+      expect(wrong.received).toBe(refused + at);
+      pass(1);
+      await answersOf(engine, asks(12));
+      expect(wrong.received).toBe(refused + at + 1);
+    }
+    expect(lines.map(({ facts }) => facts.waitMs)).toEqual([
+      ...waits,
+      limits.maxExcludedEndpointMs,
+    ]);
+    reply = undefined;
+    pass(limits.maxExcludedEndpointMs);
+    for (let round = 0; round < 3; round++) await answersOf(engine, asks(12));
+    expect(lines.at(-1)!.message).toBe("the endpoint answers again");
+    expect(wrong.received).toBeGreaterThan(refused + waits.length + 4);
+    reply = status(401);
+    await answersOf(engine, asks(12));
+    expect(lines.at(-1)!.facts.waitMs).toBe(limits.excludedEndpointMs);
+  });
 
   it("end the run only when all were down for too long", async () => {
     const [first, second] = [await serve(), await serve()];

@@ -12,6 +12,7 @@ import { SluiceError } from "../../../src/foundation/errors.ts";
 import { readAll } from "../../data/formats/parquet/reading.ts";
 import { readerOf } from "../../data/formats/reading.ts";
 import { type MemoryRuns, memoryRuns } from "../memory-runs.ts";
+import { watchedReaders } from "../run-fixture.ts";
 import { responseOf, scriptedEngine } from "../scripted-engine.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-carried-part-"));
@@ -74,7 +75,12 @@ const ids = Array.from({ length: 3 * groupRows }, (_, id) => id);
 describe("a part made of row groups of the input", () => {
   it("has every row in order, with the input's row groups", async () => {
     const runs = runsOf();
-    await runs.run(refusing());
+    const watched = watchedReaders(runs.store("/runs/out"));
+    const place = (location: string) =>
+      location === "/runs/out" ? watched.storage : runs.store(location);
+    const dependencies = runs.dependenciesOf(place);
+    await runs.run(refusing(), runs.job(), { dependencies });
+    expect(watched.open).toEqual([]);
     const { raws, groups } = await partOf(runs);
     expect(raws).toEqual(ids.map((id) => lineOf(id)));
     expect(groups).toEqual([groupRows, groupRows, groupRows]);

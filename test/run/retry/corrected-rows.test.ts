@@ -102,7 +102,7 @@ describe("rows that are mended in the input", () => {
     mend(runs, [broken[0]!, '{"id": 1, "text": "mended, and longer"}']);
     const result = await runs.retry();
     expect(result?.error).toMatchObject({ code: "INPUT_CHANGED" });
-    expect(result?.error?.hint).toContain("sluice retry /runs/out --reread");
+    expect(result?.error?.hint).toContain("sluice retry memory: --reread");
     // It answered nothing, and makes way.
     expect((await runs.reread())?.summary.rows.answered).toBe(5);
     expect(await runs.damages()).toEqual([]);

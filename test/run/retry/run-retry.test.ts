@@ -2,9 +2,11 @@ import { describe, expect, it } from "vitest";
 import { sleep } from "../../../src/foundation/clock.ts";
 import { SluiceError } from "../../../src/foundation/errors.ts";
 import { limits } from "../../../src/foundation/limits.ts";
+import { silentLogger } from "../../../src/foundation/logger.ts";
 import { commitPrefix, planPathOf } from "../../../src/run/directory/layout.ts";
 import { readPlan } from "../../../src/run/plan/plan.ts";
 import { abandonRetry } from "../../../src/run/retry/abandon-retry.ts";
+import { resumeRetry } from "../../../src/run/retry/run-retry.ts";
 import { sealRetry } from "../../../src/run/retry/seal-retry.ts";
 import { runContext } from "../../../src/run/run-context.ts";
 import { readManifest } from "../../../src/run/seal/seals.ts";
@@ -48,6 +50,22 @@ describe("a retry", () => {
     const storage = runs.store("/runs/out");
     expect(await storage.stat(planPathOf(2))).toBeDefined();
     expect(await storage.stat(planPathOf(3))).toBeUndefined();
+  });
+
+  it("is resumed elsewhere as one that is begun", async () => {
+    const runs = memoryRuns(rowsOf(4));
+    await runs.run(refusing([1, 2]));
+    await runs.retry(scriptedEngine(1, () => new SluiceError("AUTHENTICATION_FAILED")));
+    const told: unknown[] = [];
+    const elsewhere = async (_job: unknown, rows: unknown) => void told.push(rows);
+    const signal = new AbortController().signal;
+    const options = { onEvent() {}, logger: silentLogger, signal, install: false };
+    await resumeRetry(runs.location(), runs.dependenciesOf(), {
+      ...options,
+      backendOf: () => undefined as never,
+      elsewhere: elsewhere as never,
+    });
+    expect(told).toEqual([{ where: "failed", unfinished: true }]);
   });
 
   it("that answered nothing is planned anew by a resume that changes its answers", async () => {

@@ -71,11 +71,15 @@ describe("EventStream", () => {
 
   it.each(["appender", "append"])("lets the run go on where %s fails", async (what) => {
     const warnings: string[] = [];
+    let closed = 0;
+    const close = async () => void closed++;
     const run = await plannedRun(rowsOf(1));
     const failure = () => Promise.reject(new SluiceError("STORE_FULL"));
     const storage = changedStorage(run.storage, (inner) => ({
       appender: async (path) =>
-        what === "appender" ? failure() : { ...(await inner.appender(path)), append: failure },
+        what === "appender"
+          ? failure()
+          : { ...(await inner.appender(path)), append: failure, close },
     }));
     const logger = { log: (_level: string, text: string) => void warnings.push(text) };
     const { open } = await opened({ storage, logger });
@@ -83,6 +87,7 @@ describe("EventStream", () => {
     events.add(notice("one"));
     await events.close();
     expect(warnings).toEqual([expect.stringContaining("no event log: the disk is full")]);
+    expect(closed).toBe(what === "append" ? 1 : 0);
   });
 
   it("says how far the run is every 5 s, until it ends", async () => {

@@ -10,6 +10,7 @@ import {
   type ResultsOptions,
   resultChunks,
 } from "../../../src/run/status/results.ts";
+import { watchedReaders } from "../run-fixture.ts";
 import {
   carriedOut,
   filesOf,
@@ -80,6 +81,18 @@ const idsIn = (text: string) =>
 const answered = [0, 1, 2, 3, 5, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18, 19, 21, 22];
 
 describe("resultChunks", () => {
+  it("holds no file once its reader has left, in whatever form", async () => {
+    for (const output of ["out", "y.jsonl", "y.csv"]) {
+      const run = preparedRun(scratchFolder(), undefined, {}, output);
+      await carriedOut(run);
+      const { directory, outside } = run.location;
+      const [here, beside] = [directory, outside].map((at) => watchedReaders(openStorage(at)));
+      const options = { failed: false, follow: false, clock: systemClock };
+      for await (const _ of resultChunks(here!.storage, beside!.storage, options)) break;
+      expect([here!.open, beside!.open], output).toEqual([[], []]);
+    }
+  });
+
   it("gives a sealed run in input order, from parts and from a merged file", async () => {
     for (const output of ["out", "y.jsonl"]) {
       const run = preparedRun(scratchFolder(), undefined, {}, output);

@@ -1,21 +1,24 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../src/foundation/json.ts";
 import { type BatchRecord, recordsFolder } from "../../../src/serve/batches/batch.ts";
 import type { ServeInput } from "../../../src/serve/options.ts";
 import type { Server } from "../../../src/serve/server.ts";
+import { untilRequests } from "../../integration/served.ts";
 import { sent, serverFolder, serverHere } from "../server-here.ts";
 
 const url = "/v1/chat/completions";
 
-/** Creates a batch of one request for model `m`; resolves to its id. */
-async function created({ addresses: { inference } }: Server): Promise<string> {
+/** Creates a batch of requests for model `m`; resolves to its id. */
+async function created({ addresses: { inference } }: Server, requests = 1): Promise<string> {
   const body = { model: "m", messages: [{ role: "user", content: "Hi" }] };
   const form = new FormData();
   form.append("purpose", "batch");
-  const line = JSON.stringify({ custom_id: "r", method: "POST", url, body });
-  form.append("file", new Blob([line]), "in.jsonl");
+  const lines = Array.from({ length: requests }, (_, at) =>
+    JSON.stringify({ custom_id: `r${at}`, method: "POST", url, body }),
+  );
+  form.append("file", new Blob([lines.join("\n")]), "in.jsonl");
   const upload = await fetch(`${inference}/v1/files`, { method: "POST", body: form });
   const { id: input_file_id } = (await upload.json()) as { id: string };
   const asked = { input_file_id, endpoint: url, completion_window: "24h" };
@@ -24,6 +27,11 @@ async function created({ addresses: { inference } }: Server): Promise<string> {
 
 const shown = async ({ addresses: { inference } }: Server, id: string) =>
   (await fetch(`${inference}/v1/batches/${id}`)).json() as Promise<JsonObject>;
+
+async function scaled({ addresses: { management } }: Server, count: number): Promise<void> {
+  const query = `min_worker=${count}&synchronous=true`;
+  expect((await fetch(`${management}/models/m?${query}`, { method: "PUT" })).status).toBe(200);
+}
 
 describe("a server without the model of an earlier one", () => {
   const other = { other: { engine: "fake" } } as const;
@@ -72,16 +80,62 @@ describe("a batch for a model without workers", () => {
     const lines: string[] = [];
     const logger = { log: (_: string, line: string) => void lines.push(line) };
     const server = await serverHere({ models: { m: { model: { engine: "fake" } } } }, { logger });
-    const scaled = async (count: number) => {
-      const query = `min_worker=${count}&synchronous=true`;
-      const { management } = server.addresses;
-      expect((await fetch(`${management}/models/m?${query}`, { method: "PUT" })).status).toBe(200);
-    };
-    await scaled(0);
+    await scaled(server, 0);
     const id = await created(server);
     await expect.poll(() => lines.join("\n")).toContain("m has no workers; the batch waits");
-    await scaled(1);
+    await scaled(server, 1);
     const completed = { status: "completed", request_counts: { total: 1, completed: 1 } };
     await expect.poll(() => shown(server, id), { timeout: 20_000 }).toMatchObject(completed);
+  });
+});
+
+describe("rows at the door of their model", () => {
+  /** A batch of a model with one slot; resolves when its first row is in work. */
+  async function waitingBatch(latencyMs: number) {
+    const folder = serverFolder();
+    const countFile = join(folder, "asked");
+    const model = { engine: "fake", capacity: 1, latencyMs, countFile } as const;
+    const server = await serverHere({ dataDirectory: folder, models: { m: { model } } });
+    const id = await created(server, 400);
+    const begun = () =>
+      existsSync(countFile) ? readFileSync(countFile, "utf8").split("\n").length - 1 : 0;
+    await expect.poll(begun, { timeout: 20_000 }).toBeGreaterThan(0);
+    return { server, id, begun };
+  }
+
+  it("go to workers that come later", async () => {
+    const { server } = await waitingBatch(1000);
+    await scaled(server, 12);
+    await untilRequests(server, "m", { inFlight: 12, waiting: 0 });
+  });
+
+  it("let those of another batch pass by turns", async () => {
+    const { server, begun } = await waitingBatch(100);
+    const id = await created(server, 3);
+    const state = async () => (await shown(server, id)).status;
+    await expect.poll(state, { timeout: 20_000 }).toBe("completed");
+    expect(begun()).toBeLessThan(200);
+  });
+
+  it("are not computed after a cancel, which waits for rows in work alone", async () => {
+    const { server, id, begun } = await waitingBatch(500);
+    const { inference } = server.addresses;
+    const before = begun();
+    const startMs = performance.now();
+    await fetch(`${inference}/v1/batches/${id}/cancel`, { method: "POST" });
+    await expect
+      .poll(() => shown(server, id), { timeout: 20_000 })
+      .toMatchObject({
+        ...{ status: "cancelled", request_counts: { total: 400 } },
+      });
+    expect(performance.now() - startMs).toBeLessThan(8000);
+    expect(begun() - before).toBeLessThanOrEqual(3);
+    const { error_file_id: file } = await shown(server, id);
+    const errors = await (await fetch(`${inference}/v1/files/${file}/content`)).text();
+    const codes = errors
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line).error.code);
+    expect(new Set(codes)).toEqual(new Set(["batch_cancelled"]));
   });
 });

@@ -1,6 +1,5 @@
 import { type Command, Option } from "commander";
 import type { OpenBackend } from "../../../backends/context.ts";
-import { storeFromEnvironment } from "../../../data/s3/store-options.ts";
 import { sleep } from "../../../foundation/clock.ts";
 import { exitCodes } from "../../../foundation/error-table.ts";
 import { asSluiceError, SluiceError } from "../../../foundation/errors.ts";
@@ -135,14 +134,13 @@ async function resumeBatch(
 
 /** Says of a batch that is sealed why nothing is done, and what would run its failed tasks. */
 async function tellFinished(
-  { fleet }: FleetTarget,
+  { fleet, dependencies }: FleetTarget,
   batch: FleetBatch,
   { failed, total }: { failed: number; total: number },
   io: CliIo,
 ): Promise<void> {
   const { runOfBatch } = await import("../../../run/fleet/fleet.ts");
-  const store = storeFromEnvironment(io.environment);
-  const run = runArguments(runOfBatch(fleet, batch), store, io);
+  const run = runArguments(runOfBatch(fleet, batch), dependencies, io);
   const more =
     failed === 0
       ? "there is nothing to do"

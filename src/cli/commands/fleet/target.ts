@@ -1,10 +1,9 @@
 import type { Command } from "commander";
 import { runDependencies } from "../../../api/run-dependencies.ts";
-import { storeFlags, storeFromEnvironment } from "../../../data/s3/store-options.ts";
+import { storeFromEnvironment, storeWords } from "../../../data/s3/store-options.ts";
 import { absoluteLocation } from "../../../data/storage/open.ts";
 import { SluiceError } from "../../../foundation/errors.ts";
 import { type Logger, textLogger } from "../../../foundation/logger.ts";
-import { quotedWord } from "../../../foundation/shown-path.ts";
 import type { RunDependencies } from "../../../run/dependencies.ts";
 import type { Fleet } from "../../../run/fleet/fleet.ts";
 import type { CliIo } from "../../io.ts";
@@ -61,10 +60,7 @@ export function nextFlags(
 /** The options of a later command that looks at the same place, each after a space. */
 export function placeFlags(flags: TargetFlags, io: CliIo): string {
   const place = flags.fleets === undefined ? "" : ` --fleets ${argumentOf(rootOf(flags, io), io)}`;
-  const store = storeFlags(storeFromEnvironment(io.environment)).map(
-    (word) => ` ${quotedWord(word)}`,
-  );
-  return place + store.join("");
+  return place + storeWords(storeFromEnvironment(io.environment));
 }
 
 export interface FleetTarget {

@@ -27,6 +27,8 @@ export interface S3StorageOptions {
   /** Keeps appended bytes until they are in the store. */
   spool: Spool;
   clock: Clock;
+  /** As in `Storage`. */
+  flags?: string | undefined;
   /** False: the store has no conditional writes, and two creators of one object may both win. */
   isConditional: boolean;
 }
@@ -37,6 +39,7 @@ export interface S3StorageOptions {
  */
 export class S3Storage implements Storage {
   readonly location: string;
+  readonly flags: string | undefined;
   readonly createsOnce: boolean;
   readonly #options: S3StorageOptions;
   readonly #bucket: S3Bucket;
@@ -47,6 +50,7 @@ export class S3Storage implements Storage {
   constructor(options: S3StorageOptions) {
     const { location, bucket, prefix, spool } = options;
     this.location = location;
+    this.flags = options.flags;
     this.createsOnce = options.isConditional;
     this.#options = options;
     this.#bucket = bucket;
@@ -307,11 +311,17 @@ class Segments {
   async open(path: string): Promise<RandomReader | undefined> {
     // Local segments first: a segment leaves this machine only after it is in the store.
     const spooled: [number, RandomReader][] = [];
-    for (const number of await this.spool.numbers(path)) {
-      const reader = await this.spool.open(path, number);
-      if (reader) spooled.push([number, reader]);
+    let stored: ObjectFacts[];
+    try {
+      for (const number of await this.spool.numbers(path)) {
+        const reader = await this.spool.open(path, number);
+        if (reader) spooled.push([number, reader]);
+      }
+      stored = await this.stored(path);
+    } catch (error) {
+      for (const [, reader] of spooled) await reader.close();
+      throw error;
     }
-    const stored = await this.stored(path);
     const last = stored.length === 0 ? -1 : segmentOf(stored.at(-1)!.key)!.number;
     const pieces = stored.map((facts) => this.#bucket.readerOf(facts));
     for (const [number, reader] of spooled) {

@@ -306,7 +306,7 @@ class BatchEngine implements Engine {
   }
 
   /** Puts requests that a batch did not send at the head of the queue. */
-  #afterUnsent({ record }: SentBatch, { requests, limit }: Unsent, unsent: number): void {
+  #afterUnsent({ record, size }: SentBatch, { requests, limit }: Unsent, unsent: number): void {
     if (limit !== undefined) this.#pause(limit);
     else this.#refusals = 0;
     if (requests.length === 0) {
@@ -315,7 +315,7 @@ class BatchEngine implements Engine {
       return;
     }
     const { task, url } = record;
-    const isVain = limit === undefined && requests.length === record.requests.length;
+    const isVain = limit === undefined && requests.length === size;
     if (isVain && unsent + 1 >= maxUnsentBatches) {
       const detail = `${this.#provider.address} failed ${maxUnsentBatches} batches in a row`;
       return failAll(requests, new SluiceError("ENDPOINT_UNUSABLE", detail));

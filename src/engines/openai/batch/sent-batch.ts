@@ -57,7 +57,10 @@ const allSettled: Unsent = { requests: [] };
  * it. It may come from another process, which had other requests of it.
  */
 export class SentBatch {
-  readonly record: BatchRecord;
+  /** Without its requests once all of them are settled: a run has millions. */
+  record: BatchRecord;
+  /** Number of its requests. */
+  readonly size: number;
   /** Requests without an outcome that was taken here. */
   readonly #open: Set<string>;
   readonly #waiting = new Map<string, PendingRequest>();
@@ -69,6 +72,7 @@ export class SentBatch {
   /** @param isFound another process has kept the record. */
   constructor(record: BatchRecord, isFound: boolean, options: SentBatchOptions) {
     this.record = record;
+    this.size = record.requests.length;
     this.#mayExist = isFound;
     this.#options = options;
     this.#open = new Set(record.requests);
@@ -80,10 +84,10 @@ export class SentBatch {
   }
 
   get state(): BatchState {
-    const { task, requests } = this.record;
+    const { task } = this.record;
     const { id, status = "creating", counts } = this.#seen ?? {};
     return {
-      ...{ task, state: status, requests: requests.length },
+      ...{ task, state: status, requests: this.size },
       ...(id !== undefined && { batch: id }),
       done: counts ? counts.completed + counts.failed : 0,
     };
@@ -229,6 +233,7 @@ export class SentBatch {
   #settled(id: string): void {
     this.#open.delete(id);
     this.#waiting.delete(id);
+    if (this.#open.size === 0) this.record = { ...this.record, requests: [] };
   }
 }
 

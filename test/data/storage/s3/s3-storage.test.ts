@@ -3,13 +3,38 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openS3Bucket } from "../../../../src/data/s3/open.ts";
 import { storageOpener } from "../../../../src/data/storage/open.ts";
+import { S3Storage } from "../../../../src/data/storage/s3/s3-storage.ts";
 import type { Storage, Writer } from "../../../../src/data/storage/storage.ts";
+import { systemClock } from "../../../../src/foundation/clock.ts";
+import { SluiceError } from "../../../../src/foundation/errors.ts";
 import { storageConformance } from "../../../conformance/storage-conformance.ts";
 import { S3Proxy } from "../../../s3-proxy.ts";
 import { bucket, missingS3Server, S3Server } from "../../../s3-server.ts";
 
 const textOf = async (storage: Storage, path: string) =>
   Buffer.from(await storage.read(path)).toString();
+
+it("an object store whose listing fails leaves no segment of this machine open", async () => {
+  let open = 0;
+  const reader = { bytes: 4, read: async () => new Uint8Array(4), close: async () => void open-- };
+  const spool = {
+    numbers: async () => [0, 1],
+    open: async () => {
+      open++;
+      return reader;
+    },
+  };
+  const failing = (code: "NOT_FOUND" | "STORE_FAILED") => () => {
+    throw new SluiceError(code);
+  };
+  const storage = new S3Storage({
+    ...{ location: "s3://bucket", prefix: "", clock: systemClock, isConditional: true },
+    bucket: { reader: failing("NOT_FOUND"), list: failing("STORE_FAILED") } as never,
+    spool: spool as never,
+  });
+  await expect(storage.open("journal.jsonl")).rejects.toMatchObject({ code: "STORE_FAILED" });
+  expect(open).toBe(0);
+});
 
 describe("an object store", () => {
   beforeEach((context) => context.skip(missingS3Server !== undefined, missingS3Server));

@@ -5,7 +5,8 @@ import { PendingRequest } from "../../../../src/engines/openai/batch/pending-req
 import type { Provider } from "../../../../src/engines/openai/batch/provider.ts";
 import { SentBatch } from "../../../../src/engines/openai/batch/sent-batch.ts";
 import { batchDefaults } from "../../../../src/engines/openai/batch/settings.ts";
-import { chatRequest } from "../../engine-context.ts";
+import { SluiceError } from "../../../../src/foundation/errors.ts";
+import { chatRequest, rejectionOf } from "../../engine-context.ts";
 import { ManualClock } from "../../manual-clock.ts";
 import { MemoryRecords } from "./memory-records.ts";
 
@@ -53,4 +54,28 @@ it("a batch is looked at after a twentieth of its age, and each 5 minutes at lea
   expect(looksMs.at(-1)! - looksMs.at(-2)!).toBe(300_000);
   closed.abort(new Error("closed"));
   await Promise.all(left);
+});
+
+it("a batch holds no id of its requests once all of them are settled", async () => {
+  const { signal } = new AbortController();
+  const watch = new AbortWatch();
+  const pending = (row: number) =>
+    PendingRequest.of({ request: chatRequest(row), signal, watch, body: () => "{}" });
+  const requests = await Promise.all([0, 1, 2].map(pending));
+  const ids = requests.map(({ id }) => id);
+  const record = { key: "k", task: 0, number: 1, url: "/v1/chat/completions", requests: ids };
+  const sent = { ...record, inputFile: "file-1", inputCreatedAt: 0 };
+  const batch = new SentBatch(sent, false, {} as never);
+  const late = requests.pop()!;
+  for (const request of requests) expect(batch.attach(request)).toBe(true);
+  const failed = requests.map(({ answer }) => rejectionOf(answer));
+  batch.reject(new SluiceError("BATCH_LOST"));
+  await Promise.all(failed);
+  expect(batch.attach(await pending(0))).toBe(false);
+  expect(batch.record.requests).toHaveLength(3);
+  expect(batch.attach(late)).toBe(true);
+  late.answer.catch(() => {});
+  batch.reject(new SluiceError("BATCH_LOST"));
+  expect(batch.record).toMatchObject({ number: 1, requests: [] });
+  expect(batch.state.requests).toBe(3);
 });
