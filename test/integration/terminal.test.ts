@@ -127,12 +127,11 @@ describe("sluice resume", () => {
     expect(stopped.code).toBe(75);
     const before = JSON.parse(stopped.stdout);
     const half = JSON.parse((await runSluice(["status", "job.yaml", "--json"], folder)).stdout);
-    expect(half).toMatchObject({
-      state: "canceled",
-      usage: { promptTokens: 0 },
-      rowsPerSecond: null,
-    });
-    expect(half.openUsage.promptTokens).toBe(before.prompt_tokens);
+    expect(half).toMatchObject({ state: "canceled", rowsPerSecond: null });
+    // Where the machine is busy, a task may have been over before the budget was looked at.
+    const { usage, openUsage } = half;
+    expect(openUsage.promptTokens).toBeGreaterThan(0);
+    expect(usage.promptTokens + openUsage.promptTokens).toBe(before.prompt_tokens);
     const { stdout: listed } = await runSluice(["runs"], folder);
     expect(listed).toMatch(
       /^run +state +rows +failed +begun +model\nout +canceled +[1-9]\d*\/140 /,
