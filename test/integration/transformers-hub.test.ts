@@ -11,6 +11,7 @@ import { missingTransformers, rowRequest, toyFolder, toyOptions } from "./transf
 
 const missing = await missingTransformers();
 const prefix = "/owner/name/resolve/main/";
+const pinned = "/owner/name/resolve/v1/";
 
 describe("a model of the hub", () => {
   beforeEach((context) => context.skip(missing !== undefined, missing));
@@ -22,7 +23,7 @@ describe("a model of the hub", () => {
   const server = createServer(async ({ url = "", headers }, reply) => {
     asked.push(url);
     if (headers.authorization !== "Bearer secret") return reply.writeHead(401).end();
-    const name = url.replace(prefix, "");
+    const name = url.replace(prefix, "").replace(pinned, "");
     const file = await readFile(join(toyFolder, "model", name)).catch(() => undefined);
     reply.writeHead(file === undefined ? 404 : 200).end(file);
   });
@@ -61,8 +62,8 @@ describe("a model of the hub", () => {
   });
 
   it("is fetched once, with the token, and used without the hub from then on", async () => {
-    const text = async (environment: Record<string, string>) => {
-      const engine = await open(environment);
+    const text = async (environment: Record<string, string>, name?: string) => {
+      const engine = await open(environment, name);
       try {
         const never = new AbortController().signal;
         const { answers } = await engine.infer(rowRequest(0, { text: "house dog" }), never);
@@ -78,5 +79,9 @@ describe("a model of the hub", () => {
     expect(await text({ HF_ENDPOINT: address, HF_TOKEN: "secret" })).toBe("fesuoh fgod");
     expect(await text({ HF_HUB_OFFLINE: "1" })).toBe("fesuoh fgod");
     expect(asked).toEqual([]);
+    const online = { HF_ENDPOINT: address, HF_TOKEN: "secret" };
+    expect(await text(online, "hf:owner/name@v1")).toBe("fesuoh fgod");
+    expect(asked).toContain(`${pinned}onnx/decoder_model_merged.onnx`);
+    expect(await text({ HF_HUB_OFFLINE: "1" }, "owner/name@v1")).toBe("fesuoh fgod");
   });
 });

@@ -42,8 +42,8 @@ interface FileReply {
  */
 export function hubFetch(place: HubPlace): (address: string) => Promise<FileReply> {
   const { model, cacheDirectory, environment, onFetch } = place;
-  const { repository, revision } = model;
-  const root = `${hubEndpoint(environment)}/${repository}/resolve/${encodeURIComponent(revision)}/`;
+  const { repository } = model;
+  const root = `${hubEndpoint(environment)}/${repository}/resolve/`;
   const received = new Map<string, number>();
   let fetching = 0;
   let stopReports = () => {};
@@ -53,9 +53,11 @@ export function hubFetch(place: HubPlace): (address: string) => Promise<FileRepl
   };
   return async (address) => {
     if (!address.startsWith(root)) throw new SluiceError("MODEL_UNKNOWN", `${address} is foreign`);
+    // For some files the package asks for `main`, whatever the revision of the model.
+    const [revision = "", ...names] = address.slice(root.length).split("/");
     // As the package names files in its cache.
-    const folder = revision === "main" ? repository : join(repository, revision);
-    const path = join(cacheDirectory, folder, address.slice(root.length));
+    const folder = revision === "main" ? "" : decodeURIComponent(revision);
+    const path = join(cacheDirectory, repository, folder, ...names);
     if (++fetching === 1) report();
     try {
       const outcome = await fetchOnce(address, path, place, (bytes) => received.set(path, bytes));

@@ -19,8 +19,9 @@ async function fetchFrom(server: TestServer, revision = "main") {
     logger: silentLogger,
     onFetch: (bytes) => void seen.push(bytes),
   });
-  const ask = (name: string) => fetchFile(`${server.origin}/o/r/resolve/${revision}/${name}`);
-  return { cacheDirectory, seen, ask };
+  const fetchUrl = (path: string) => fetchFile(`${server.origin}/${path}`);
+  const ask = (name: string) => fetchUrl(`o/r/resolve/${revision}/${name}`);
+  return { cacheDirectory, seen, ask, fetchUrl };
 }
 
 describe("hubFetch", () => {
@@ -33,6 +34,19 @@ describe("hubFetch", () => {
     expect(await readdir(join(cacheDirectory, "o/r/v1/onnx"))).toEqual(["model.onnx"]);
     expect(server.requests[0]?.headers.authorization).toBe("Bearer secret");
     expect(seen).toEqual([0]);
+  });
+
+  it("takes any revision of the repository, and no other repository", async () => {
+    const server = await serve(sendFile(file));
+    const { cacheDirectory, fetchUrl } = await fetchFrom(server, "v1");
+    await fetchUrl("o/r/resolve/main/tokenizer_config.json");
+    await fetchUrl("o/r/resolve/refs%2Fpr%2F1/config.json");
+    expect((await readdir(join(cacheDirectory, "o/r"))).sort()).toEqual([
+      "refs",
+      "tokenizer_config.json",
+    ]);
+    expect(await readdir(join(cacheDirectory, "o/r/refs/pr/1"))).toEqual(["config.json"]);
+    await expect(fetchUrl("o/r2/resolve/v1/config.json")).rejects.toThrow(/is foreign/);
   });
 
   it("continues a file after a break", async () => {
