@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { locateEnginePackage } from "../../src/engines/packages/packages.ts";
-import { openTransformersFrom } from "../../src/engines/transformers/engine.ts";
+import { isModelHere, openTransformersFrom } from "../../src/engines/transformers/engine.ts";
 import { engineContext } from "./llama-files.ts";
 import { missingTransformers, rowRequest, toyFolder, toyOptions } from "./transformers-files.ts";
 
@@ -83,5 +83,14 @@ describe("a model of the hub", () => {
     expect(await text(online, "hf:owner/name@v1")).toBe("fesuoh fgod");
     expect(asked).toContain(`${pinned}onnx/decoder_model_merged.onnx`);
     expect(await text({ HF_HUB_OFFLINE: "1" }, "owner/name@v1")).toBe("fesuoh fgod");
+  });
+
+  it("is not here if it was deleted by hand and cannot be fetched again", async () => {
+    const isHere = () =>
+      isModelHere(toyOptions({ name: "owner/name" }), { ...engineContext, homeDirectory: home });
+    expect(await isHere()).toBe(true);
+    await rm(join(home, "models/onnx/owner"), { recursive: true });
+    expect(await refusal({ HF_ENDPOINT: "http://127.0.0.1:9" })).toBe("MODEL_DOWNLOAD_FAILED");
+    expect(await isHere()).toBe(false);
   });
 });

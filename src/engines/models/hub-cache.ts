@@ -24,7 +24,7 @@ export function hubCache(
   variant: string,
 ): HubCache {
   const directory = directoryIn(homeDirectory);
-  const folder = join(directory, repository, revision === "main" ? "" : revision);
+  const folder = folderIn(directory, repository, revision);
   const key = sha256Hex(JSON.stringify([repository, revision, variant])).slice(0, 16);
   const mark = join(directory, `${key}${markEnding}`);
   return { directory, folder, mark, lock: `${mark}.lock` };
@@ -34,9 +34,24 @@ function directoryIn(homeDirectory: string): string {
   return join(modelsDirectory(homeDirectory), "onnx");
 }
 
+function folderIn(directory: string, repository: string, revision: string): string {
+  return join(directory, repository, revision === "main" ? "" : revision);
+}
+
 /** Whether a model is here. Its folder may have been deleted by hand, without the mark. */
 export async function isComplete({ folder, mark }: HubCache): Promise<boolean> {
   return (await isThere(mark)) && (await isThere(folder));
+}
+
+/**
+ * Removes the marks of folders that were deleted by hand: a new fetch makes the folder again, even
+ * if it fails, and whatever it fetches.
+ */
+export async function dropStaleMarks({ directory }: HubCache): Promise<void> {
+  for (const { mark, repository, revision } of await marksIn(directory)) {
+    const isHere = await isThere(folderIn(directory, repository, revision));
+    if (!isHere) await rm(mark, { force: true });
+  }
 }
 
 async function isThere(path: string): Promise<boolean> {
@@ -94,13 +109,23 @@ export function repositoryOf(name: string): string | undefined {
   return /^(?:hf:)?([\w-][\w.-]*\/[\w-][\w.-]*)$/.exec(name)?.[1];
 }
 
-async function marksIn(directory: string): Promise<{ mark: string; repository: string }[]> {
+/** What a mark says. */
+interface Marked {
+  mark: string;
+  repository: string;
+  revision: string;
+}
+
+async function marksIn(directory: string): Promise<Marked[]> {
   const files = (await ifThere(readdir(directory))) ?? [];
-  const marks: { mark: string; repository: string }[] = [];
+  const marks: Marked[] = [];
   for (const file of files.filter((each) => each.endsWith(markEnding))) {
     const mark = join(directory, file);
-    const named = (await readFile(mark, "utf8")).trim();
-    marks.push({ mark, repository: named.replace(/^hf:/, "").replace(/@.*$/, "") });
+    const named = await ifThere(readFile(mark, "utf8"));
+    // Another process may have removed it meanwhile.
+    if (named === undefined) continue;
+    const [repository = "", revision = "main"] = named.trim().replace(/^hf:/, "").split("@");
+    marks.push({ mark, repository, revision });
   }
   return marks;
 }

@@ -6,7 +6,7 @@ import type { Engine, EngineContext } from "../engine.ts";
 import { type PrepareOptions, preparePackage } from "../engine-description.ts";
 import { type HostContext, openHostedEngine } from "../host/client.ts";
 import { withFileLock } from "../models/file-lock.ts";
-import { hubCache, isComplete, markOf } from "../models/hub-cache.ts";
+import { dropStaleMarks, hubCache, isComplete, markOf } from "../models/hub-cache.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
 import { locateEnginePackage, type PackageContext } from "../packages/packages.ts";
 import type { HostedTransformersOptions } from "./hosted-transformers.ts";
@@ -67,6 +67,7 @@ export async function openTransformersFrom(
   const { clock, random } = context;
   const waiting = { clock, random, ...(onWait && { onWait }) };
   return withFileLock(lock, waiting, async () => {
+    await dropStaleMarks(cache);
     const engine = await host();
     await writeFile(mark, markOf(options.name));
     return engine;

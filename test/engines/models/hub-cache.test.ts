@@ -2,6 +2,7 @@ import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
+  dropStaleMarks,
   hubCache,
   isComplete,
   listHubFolders,
@@ -54,6 +55,24 @@ it("is not here once its folder is gone, also one of a revision", async () => {
   expect(await isComplete(cache)).toBe(true);
   await rm(join(cache.directory, "owner/name"), { recursive: true });
   expect(await listHubFolders(home)).toEqual([]);
+});
+
+it("is not here again because another fetch made its folder", async () => {
+  const home = await temporaryFolder();
+  const cacheOf = (repository: string, revision: string) =>
+    hubCache(home, { repository, revision }, "translation fp32");
+  const [main, pinned, other] = [
+    cacheOf("owner/name", "main"),
+    cacheOf("owner/name", "v1"),
+    cacheOf("owner/other", "main"),
+  ];
+  await mkdir(other.folder, { recursive: true });
+  await writeFile(main.mark, markOf("owner/name"));
+  await writeFile(pinned.mark, markOf("hf:owner/name@v1"));
+  await writeFile(other.mark, markOf("owner/other"));
+  await dropStaleMarks(pinned);
+  await mkdir(pinned.folder, { recursive: true });
+  expect(await Promise.all([main, pinned, other].map(isComplete))).toEqual([false, false, true]);
 });
 
 it("is removed with its marks, and others stay", async () => {
