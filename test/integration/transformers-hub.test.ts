@@ -23,6 +23,14 @@ describe("a model of the hub", () => {
   const server = createServer(async ({ url = "", headers }, reply) => {
     asked.push(url);
     if (headers.authorization !== "Bearer secret") return reply.writeHead(401).end();
+    const external = /^\/owner\/external(\d+)\/resolve\/main\/(.*)$/.exec(url);
+    if (external?.[2] === "config.json") {
+      const config = await readFile(join(toyFolder, "model/config.json"), "utf8");
+      const own = { use_external_data_format: true };
+      return reply.end(JSON.stringify({ ...JSON.parse(config), "transformers.js_config": own }));
+    }
+    if (external?.[2]?.endsWith("_data")) return reply.writeHead(Number(external[1])).end();
+    if (external) return reply.end(await readFile(join(toyFolder, "model", external[2]!)));
     const name = url.replace(prefix, "").replace(pinned, "");
     const file = await readFile(join(toyFolder, "model", name)).catch(() => undefined);
     reply.writeHead(file === undefined ? 404 : 200).end(file);
@@ -59,6 +67,15 @@ describe("a model of the hub", () => {
     expect(await refusal({ HF_ENDPOINT: address })).toBe("MODEL_FORBIDDEN");
     const token = { HF_ENDPOINT: address, HF_TOKEN: "secret" };
     expect(await refusal(token, "owner/other")).toBe("MODEL_UNKNOWN");
+  });
+
+  it.each([
+    [400, "MODEL_DOWNLOAD_FAILED"],
+    [403, "MODEL_FORBIDDEN"],
+    [404, "MODEL_UNKNOWN"],
+  ])("is refused by name if its external weights are %i", async (status, code) => {
+    const token = { HF_ENDPOINT: address, HF_TOKEN: "secret" };
+    expect(await refusal(token, `owner/external${status}`)).toBe(code);
   });
 
   it("is fetched once, with the token, and used without the hub from then on", async () => {

@@ -22,6 +22,8 @@ export interface TaskPlace {
   hubAddress: string;
   /** Whether missing files may be fetched. */
   isOnline: boolean;
+  /** Rejects with an error of the package that no promise of a load ends with. */
+  stray: Promise<never>;
 }
 
 /**
@@ -38,7 +40,8 @@ export async function openTask(
   const name = setEnvironment(library, place);
   const load = loadOptions(options, place.model);
   try {
-    return await loadTask(library, options, name, load);
+    // If it cannot have external weights, the package's own promise stays pending.
+    return await Promise.race([loadTask(library, options, name, load), place.stray]);
   } catch (thrown) {
     if (thrown instanceof SluiceError) throw thrown;
     throw loadError(thrown as Error, options, place);
