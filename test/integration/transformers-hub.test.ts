@@ -12,6 +12,25 @@ import { missingTransformers, rowRequest, toyFolder, toyOptions } from "./transf
 const missing = await missingTransformers();
 const prefix = "/owner/name/resolve/main/";
 const pinned = "/owner/name/resolve/v1/";
+const fileUrl = /^\/owner\/(\w+)\/resolve\/(?:main|v1)\/(.+)$/;
+
+/** The repositories of `owner`: each lacks some files of the toy, and says so by a status. */
+const repositories: Record<string, { lacks: RegExp; status: number }> = {
+  name: { lacks: /^$/, status: 404 },
+  external400: { lacks: /_data$/, status: 400 },
+  external403: { lacks: /_data$/, status: 403 },
+  external404: { lacks: /_data$/, status: 404 },
+  partial: { lacks: /^generation_config/, status: 403 },
+  closed: { lacks: /\.onnx$/, status: 403 },
+};
+
+const toyFile = (name: string) => readFile(join(toyFolder, "model", name)).catch(() => undefined);
+
+/** The settings of a model whose graphs have their weights in files beside them. */
+function withExternalData(config: Buffer): string {
+  const own = { use_external_data_format: true };
+  return JSON.stringify({ ...JSON.parse(config.toString()), "transformers.js_config": own });
+}
 
 describe("a model of the hub", () => {
   beforeEach((context) => context.skip(missing !== undefined, missing));
@@ -23,17 +42,12 @@ describe("a model of the hub", () => {
   const server = createServer(async ({ url = "", headers }, reply) => {
     asked.push(url);
     if (headers.authorization !== "Bearer secret") return reply.writeHead(401).end();
-    const external = /^\/owner\/external(\d+)\/resolve\/main\/(.*)$/.exec(url);
-    if (external?.[2] === "config.json") {
-      const config = await readFile(join(toyFolder, "model/config.json"), "utf8");
-      const own = { use_external_data_format: true };
-      return reply.end(JSON.stringify({ ...JSON.parse(config), "transformers.js_config": own }));
-    }
-    if (external?.[2]?.endsWith("_data")) return reply.writeHead(Number(external[1])).end();
-    if (external) return reply.end(await readFile(join(toyFolder, "model", external[2]!)));
-    const name = url.replace(prefix, "").replace(pinned, "");
-    const file = await readFile(join(toyFolder, "model", name)).catch(() => undefined);
-    reply.writeHead(file === undefined ? 404 : 200).end(file);
+    const [, repository = "", name = ""] = fileUrl.exec(url) ?? [];
+    const { lacks, status } = repositories[repository] ?? { lacks: /./, status: 404 };
+    const file = lacks.test(name) ? undefined : await toyFile(name);
+    if (file === undefined) return reply.writeHead(status).end();
+    const isConfig = name === "config.json" && repository.startsWith("external");
+    reply.end(isConfig ? withExternalData(file) : file);
   });
 
   beforeAll(async () => {
@@ -76,6 +90,12 @@ describe("a model of the hub", () => {
   ])("is refused by name if its external weights are %i", async (status, code) => {
     const token = { HF_ENDPOINT: address, HF_TOKEN: "secret" };
     expect(await refusal(token, `owner/external${status}`)).toBe(code);
+  });
+
+  it("may lack an optional file that its mirror refuses", async () => {
+    const token = { HF_ENDPOINT: address, HF_TOKEN: "secret" };
+    await (await open(token, "owner/partial")).close();
+    expect(await refusal(token, "owner/closed")).toBe("MODEL_FORBIDDEN");
   });
 
   it("is fetched once, with the token, and used without the hub from then on", async () => {

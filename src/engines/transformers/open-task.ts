@@ -159,6 +159,9 @@ function loadError(
     const hint = "unset HF_HUB_OFFLINE, or name a folder by path";
     return new SluiceError("MODEL_MISSING", repository, { cause: error, hint });
   }
+  if (/(unauthorized|forbidden) access/i.test(detail)) {
+    return new SluiceError("MODEL_FORBIDDEN", `${repository}: ${detail}`, { cause: error });
+  }
   if (/could not locate file/i.test(detail)) {
     const hint = "look at the repository: it has to hold onnx/ with this task's graphs";
     return new SluiceError("MODEL_UNKNOWN", `${repository}: ${detail}`, { cause: error, hint });

@@ -84,6 +84,30 @@ describe("hubFetch", () => {
     await expect(ask("config.json")).rejects.toMatchObject({ code });
   });
 
+  it.each([401, 403])("lets the package decide on a %i of one file", async (status) => {
+    const server = await serve((request, response) => {
+      const isOptional = request.url?.endsWith("generation_config.json");
+      if (isOptional) return void response.writeHead(status).end();
+      sendFile(file)(request, response);
+    });
+    const { ask } = await fetchFrom(server, "v1");
+    const refused = { code: "MODEL_FORBIDDEN" };
+    await expect(ask("generation_config.json")).rejects.toMatchObject(refused);
+    await ask("config.json");
+    expect((await ask("generation_config.json")).status).toBe(status);
+  });
+
+  it("refuses a gated repository by name, whatever it gave before", async () => {
+    const headers = { "x-error-code": "GatedRepo" };
+    const server = await serve((request, response) => {
+      if (request.url?.endsWith("/config.json")) return sendFile(file)(request, response);
+      response.writeHead(403, headers).end();
+    });
+    const { ask } = await fetchFrom(server);
+    await ask("config.json");
+    await expect(ask("onnx/model.onnx")).rejects.toMatchObject({ code: "MODEL_FORBIDDEN" });
+  });
+
   it("tells the package that the repository lacks a file", async () => {
     const server = await serve((_, response) => {
       response.writeHead(404, { "x-error-code": "EntryNotFound" }).end();
