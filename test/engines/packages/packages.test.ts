@@ -161,6 +161,25 @@ describe("locateEnginePackage", () => {
     expect(waits).toBe(1);
   });
 
+  it("trims nothing in the folder of the process that took its lock over", async () => {
+    const real = (await transformersNpm()).split(":")[0];
+    const context = await packageContext();
+    const root = join(context.homeDirectory, "engines");
+    const lock = join(root, "transformers-4.3.1-linux-x64.lock");
+    const once = join(await temporaryFolder(), "once");
+    const takeOver = `[ -e ${once} ] || echo '{"id":"elsewhere"}' > ${lock}; touch ${once}`;
+    const PATH = await pathWithProgram("npm", `${takeOver}\nexec ${real}/npm "$@"`);
+    const binaries = "node_modules/onnxruntime-node/bin/napi-v6/win32/x64";
+    let isThere = false;
+    const onWait = () => {
+      isThere = existsSync(join(root, ".adding-transformers-4.3.1-linux-x64", binaries));
+      void rm(lock);
+    };
+    const taken = { ...context, environment: { ...context.environment, PATH } };
+    expect(await addEngine("transformers", taken, { onWait })).toMatchObject({ added: true });
+    expect(isThere).toBe(true);
+  });
+
   it("leaves nothing and tells npm's reason when npm fails", async () => {
     const npm =
       "echo 'npm error code EINTEGRITY' >&2; echo 'npm error wanted sha512-x' >&2; exit 1";
