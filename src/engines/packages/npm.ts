@@ -59,7 +59,9 @@ function npmReason({ stderr, timedOut, code }: CommandResult): string {
   if (timedOut) return "npm took too long";
   const lines = stderr.split("\n").flatMap((line) => /^npm error (.+)/.exec(line)?.[1] ?? []);
   const telling = lines.filter((line) => !/complete log|^\s*$|^\/|\.log$/.test(line));
-  const text = telling.slice(0, 3).join("; ") || `npm ended with code ${code}`;
+  const last = lines.length > 0 ? "" : stderr.trim().split("\n").at(-1);
+  const end = `npm ended with code ${code}${last && `: ${last}`}`;
+  const text = telling.slice(0, 3).join("; ") || end;
   return text.replaceAll(/\/\/[^/@\s]*@/g, "//").slice(0, 500);
 }
 

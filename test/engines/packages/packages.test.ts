@@ -196,6 +196,8 @@ describe("locateEnginePackage", () => {
     await expect(addEngine("llama", idle)).rejects.toThrow(
       /npm left no node_modules\/node-llama-cpp/,
     );
+    const lame = await packageContext({ PATH: await pathWithProgram("npm", "exec no-node") });
+    await expect(addEngine("llama", lame)).rejects.toThrow(/npm ended with code 127: .*no-node/);
     const none = await packageContext({ PATH: "/nowhere" });
     await expect(addEngine("llama", none)).rejects.toThrow(/there is no npm on PATH/);
   });
