@@ -24,7 +24,7 @@ import {
   packageMachine,
   pinnedModule,
 } from "./lock.ts";
-import { foldersUpFrom, npmCi } from "./npm.ts";
+import { foldersUpFrom, npmCi, npmSettings } from "./npm.ts";
 import { findPython, pipInstall } from "./python.ts";
 
 /** How the name of a folder begins in which an engine is being added. */
@@ -340,8 +340,11 @@ async function installByNpm(
 ): Promise<void> {
   await writeFile(join(folder, "package.json"), JSON.stringify(install.packageJson));
   await writeFile(join(folder, "package-lock.json"), JSON.stringify(install.packageLock));
+  const settings = join(folder, ".npmrc");
+  await writeFile(settings, npmSettings(context.environment), { mode: 0o600 });
   await npmCi(folder, context);
   assertHeld();
+  await rm(settings, { force: true });
   await trim(install, folder);
 }
 

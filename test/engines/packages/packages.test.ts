@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Hardware, lockFor } from "../../../src/engines/packages/lock.ts";
@@ -218,6 +218,25 @@ console.error("npm error saw", prefix, cache); process.exitCode = 1;`,
       npm_config_cache: "/kept",
     });
     await expect(addEngine("llama", context)).rejects.toThrow(/saw undefined \/kept/);
+  });
+
+  it("gives npm the settings whose names a shell drops, and keeps none of them", async () => {
+    const saved = join(await temporaryFolder(), "npmrc");
+    const save = `cp -p .npmrc ${saved}`;
+    const real = (await npmScript(join(await temporaryFolder(), "log"))).split(":")[0];
+    const PATH = await pathWithProgram("npm", `${save}\nexec ${real}/npm "$@"`);
+    const context = await packageContext({
+      PATH,
+      "npm_config_//nexus.corp:8081/a_b/:_authToken": 'sec"ret',
+      "npm_config_@corp:registry": "https://nexus.corp/",
+      NPM_CONFIG_REGISTRY: "https://nexus.corp/",
+    });
+    const { located } = await addEngine("llama", context);
+    expect(await readFile(saved, "utf8")).toBe(
+      '//nexus.corp:8081/a_b/:_authToken = "sec\\"ret"\n@corp:registry = "https://nexus.corp/"\n',
+    );
+    expect((await stat(saved)).mode & 0o777).toBe(0o600);
+    expect(existsSync(join(located.directory, "../../.npmrc"))).toBe(false);
   });
 });
 
