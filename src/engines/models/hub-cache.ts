@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { sha256Hex } from "../../foundation/hashing.ts";
 import { ifThere } from "../../foundation/system-errors.ts";
 import { modelsDirectory } from "./cache.ts";
+import { type FileLockContext, withFileLock } from "./file-lock.ts";
 import { folderBytes } from "./folder-size.ts";
 
 const markEnding = ".complete";
@@ -15,6 +16,7 @@ export interface HubCache {
   folder: string;
   /** The file that marks it as complete. */
   mark: string;
+  /** Held while files of its repository are fetched or removed. */
   lock: string;
 }
 
@@ -27,7 +29,12 @@ export function hubCache(
   const folder = folderIn(directory, repository, revision);
   const key = sha256Hex(JSON.stringify([repository, revision, variant])).slice(0, 16);
   const mark = join(directory, `${key}${markEnding}`);
-  return { directory, folder, mark, lock: `${mark}.lock` };
+  return { directory, folder, mark, lock: lockIn(directory, repository) };
+}
+
+/** One for all revisions and variants: they share files, and are removed at once. */
+function lockIn(directory: string, repository: string): string {
+  return join(directory, `${sha256Hex(repository).slice(0, 16)}.lock`);
 }
 
 function directoryIn(homeDirectory: string): string {
@@ -85,6 +92,7 @@ export async function listHubFolders(homeDirectory: string): Promise<HubFolder[]
 
 /**
  * Removes a repository of the hub with all its revisions, and the rest of an interrupted download.
+ * One that is being fetched is removed after that.
  *
  * @param name as `owner/name` or `hf:owner/name`.
  * @returns the freed bytes; undefined if nothing of it is here.
@@ -92,16 +100,19 @@ export async function listHubFolders(homeDirectory: string): Promise<HubFolder[]
 export async function removeHubFolder(
   homeDirectory: string,
   name: string,
+  context: FileLockContext,
 ): Promise<number | undefined> {
   const repository = repositoryOf(name);
   const directory = directoryIn(homeDirectory);
   if (repository === undefined || !(await isThere(join(directory, repository)))) return undefined;
-  for (const { mark, repository: marked } of await marksIn(directory)) {
-    if (marked === repository) await rm(mark, { force: true });
-  }
-  const bytes = await folderBytes(join(directory, repository));
-  await rm(join(directory, repository), { recursive: true, force: true });
-  return bytes;
+  return withFileLock(lockIn(directory, repository), context, async () => {
+    for (const { mark, repository: marked } of await marksIn(directory)) {
+      if (marked === repository) await rm(mark, { force: true });
+    }
+    const bytes = await folderBytes(join(directory, repository));
+    await rm(join(directory, repository), { recursive: true, force: true });
+    return bytes;
+  });
 }
 
 /** The repository that a name without a file and a revision means. */
