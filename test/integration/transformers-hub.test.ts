@@ -68,6 +68,17 @@ describe("a model of the hub", () => {
       environment: { ...engineContext.environment, HF_TOKEN: undefined, ...environment },
     });
   };
+  const text = async (environment: Record<string, string>, name?: string) => {
+    const engine = await open(environment, name);
+    try {
+      const never = new AbortController().signal;
+      const { answers } = await engine.infer(rowRequest(0, { text: "house dog" }), never);
+      expect(JSON.stringify(engine.choices)).not.toContain("secret");
+      return answers[0]!.text;
+    } finally {
+      await engine.close();
+    }
+  };
   const refusal = (environment: Record<string, string>, name?: string) =>
     open(environment, name).then(
       () => expect.fail("it opened"),
@@ -98,28 +109,20 @@ describe("a model of the hub", () => {
     expect(await refusal(token, "owner/closed")).toBe("MODEL_FORBIDDEN");
   });
 
+  it("is fetched in a revision of its own, and used without the hub from then on", async () => {
+    const online = { HF_ENDPOINT: address, HF_TOKEN: "secret" };
+    expect(await text(online, "hf:owner/name@v1")).toBe("fesuoh fgod");
+    expect(asked).toContain(`${pinned}onnx/decoder_model_merged.onnx`);
+    expect(await text({ HF_HUB_OFFLINE: "1" }, "owner/name@v1")).toBe("fesuoh fgod");
+  });
+
   it("is fetched once, with the token, and used without the hub from then on", async () => {
-    const text = async (environment: Record<string, string>, name?: string) => {
-      const engine = await open(environment, name);
-      try {
-        const never = new AbortController().signal;
-        const { answers } = await engine.infer(rowRequest(0, { text: "house dog" }), never);
-        expect(JSON.stringify(engine.choices)).not.toContain("secret");
-        return answers[0]!.text;
-      } finally {
-        await engine.close();
-      }
-    };
     expect(await text({ HF_ENDPOINT: address, HF_TOKEN: "secret" })).toBe("fesuoh fgod");
     expect(asked).toContain(`${prefix}onnx/decoder_model_merged.onnx`);
     asked.length = 0;
     expect(await text({ HF_ENDPOINT: address, HF_TOKEN: "secret" })).toBe("fesuoh fgod");
     expect(await text({ HF_HUB_OFFLINE: "1" })).toBe("fesuoh fgod");
     expect(asked).toEqual([]);
-    const online = { HF_ENDPOINT: address, HF_TOKEN: "secret" };
-    expect(await text(online, "hf:owner/name@v1")).toBe("fesuoh fgod");
-    expect(asked).toContain(`${pinned}onnx/decoder_model_merged.onnx`);
-    expect(await text({ HF_HUB_OFFLINE: "1" }, "owner/name@v1")).toBe("fesuoh fgod");
   });
 
   it("is not here if it was deleted by hand and cannot be fetched again", async () => {
