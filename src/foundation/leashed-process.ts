@@ -69,6 +69,9 @@ wait "$program"
 echo "$?" >&3
 kill -KILL 0`;
 
+/** The keeper's name in its own messages. */
+const keeperName = "sluice";
+
 /** The shell's status of a program that does not exist. */
 const absentStatus = 127;
 
@@ -91,7 +94,7 @@ export function startLeashed(
   args: readonly string[],
   options: LeashOptions,
 ): LeashedProcess {
-  const child = (options.spawn ?? spawn)("/bin/sh", ["-c", keeper, "sluice", command, ...args], {
+  const child = (options.spawn ?? spawn)("/bin/sh", ["-c", keeper, keeperName, command, ...args], {
     cwd: options.workingDirectory,
     env: options.environment as NodeJS.ProcessEnv,
     stdio: ["pipe", "pipe", "pipe", "pipe", options.hasChannel ? "pipe" : "ignore"],
@@ -144,8 +147,16 @@ export async function runLeashed(
   cancelKill();
   signal?.removeEventListener("abort", program.kill);
   signal?.throwIfAborted();
-  if (code !== absentStatus) return { code, stdout: stdout(), stderr: stderr(), timedOut };
-  throw Object.assign(new Error(`there is no ${command}`), { code: "ENOENT" });
+  if (code === absentStatus && isAbsentToKeeper(command, stderr())) {
+    throw Object.assign(new Error(`there is no ${command}`), { code: "ENOENT" });
+  }
+  return { code, stdout: stdout(), stderr: stderr(), timedOut };
+}
+
+/** Whether the keeper itself says that there is no such program: a script may end like that too. */
+function isAbsentToKeeper(command: string, stderr: string): boolean {
+  const lines = stderr.split("\n").filter((line) => line.startsWith(`${keeperName}: `));
+  return lines.some((line) => line.includes(` ${command}: `));
 }
 
 function endOf(

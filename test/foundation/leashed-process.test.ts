@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/foundation/clock.ts";
-import { startLeashed } from "../../src/foundation/leashed-process.ts";
+import { runLeashed, startLeashed } from "../../src/foundation/leashed-process.ts";
 import { isAlive, untilGone } from "../live-processes.ts";
 
 function start(command: string, ...args: string[]) {
@@ -131,4 +131,14 @@ describe("startLeashed", () => {
     program.kill();
     expect((await program.ended).how).toBe("signal SIGKILL");
   });
+});
+
+it("tells a missing program from one that misses another", async () => {
+  const options = { env: process.env, timeoutMs: 10_000 };
+  for (const absent of ["no-such-program", "/no/such/program"]) {
+    await expect(runLeashed(absent, [], options)).rejects.toMatchObject({ code: "ENOENT" });
+  }
+  const script = ["-c", "exec no-such-program"];
+  const { code, stderr } = await runLeashed("sh", script, options);
+  expect([code, stderr]).toEqual([127, expect.stringContaining("no-such-program")]);
 });

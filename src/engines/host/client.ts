@@ -33,6 +33,8 @@ export interface HostedEngineOptions {
   loadTimeoutMs?: number;
   /** Called now and then while the host fetches what it loads: that time does not count. */
   onFetch?: ((bytes: number) => void) | undefined;
+  /** Ends the opening. */
+  signal?: AbortSignal | undefined;
 }
 
 /** What hosting needs of the outside world. */
@@ -47,12 +49,21 @@ export type HostContext = Pick<
  * after a growing wait.
  *
  * @throws SluiceError the engine's own error if it refuses to open, `ENGINE_START_FAILED` with its
- *   last lines if its process ends or hangs before it is ready.
+ *   last lines if its process ends or hangs before it is ready; the signal's reason.
  */
 export async function openHostedEngine(options: HostedEngineOptions): Promise<HostedClient> {
+  const { signal } = options;
+  signal?.throwIfAborted();
   const engine = new HostedEngineClient(options);
-  await engine.open();
-  return engine;
+  const stop = () => void engine.close();
+  signal?.addEventListener("abort", stop, { once: true });
+  try {
+    await engine.open();
+    return engine;
+  } finally {
+    signal?.removeEventListener("abort", stop);
+    signal?.throwIfAborted();
+  }
 }
 
 /** An engine in a host, seen from its worker. */

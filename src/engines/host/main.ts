@@ -31,8 +31,14 @@ const openers: Partial<Record<HostedKind, OpenKind>> = {
     (await import("../predictor/hosted-predictor.ts")).openHostedPredictor(options),
   stages: async (options) =>
     (await import("../pipeline/hosted-stages.ts")).openHostedStages(options),
-  transformers: async (...given) =>
-    (await import("../transformers/hosted-transformers.ts")).openHostedTransformers(...given),
+  transformers: async (...given) => {
+    const { openHostedTransformers } = await import("../transformers/hosted-transformers.ts");
+    const stray = Promise.withResolvers<never>();
+    process.on("unhandledRejection", stray.reject);
+    const engine = await openHostedTransformers(...given, stray.promise);
+    process.off("unhandledRejection", stray.reject);
+    return engine;
+  },
 };
 
 const socket = new Socket({ fd: leashChannelDescriptor });

@@ -53,8 +53,11 @@ export async function download(query: RemoteRequest, task: FetchTask): Promise<F
     return await downloadInto(part, query, task, dispatcher);
   } finally {
     await part.close();
-    if ((await fileBytes(task.part)) === 0) await discardPart(task.part);
     if (given === undefined) await dispatcher.destroy();
+    if ((await fileBytes(task.part)) === 0) {
+      task.assertHeld();
+      await discardPart(task.part);
+    }
   }
 }
 

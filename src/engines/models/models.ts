@@ -148,8 +148,9 @@ export async function pullModel(
  * @throws SluiceError `MODEL_UNKNOWN`; `USAGE` for a plain path, which is not ours to remove.
  */
 export async function removeModel(name: string, context: ModelContext): Promise<number> {
-  const { homeDirectory } = context;
-  const freed = await inCache(context, () => removeHubFolder(homeDirectory, name));
+  const { homeDirectory, clock, random, signal } = context;
+  const waiting = { clock, random, signal };
+  const freed = await inCache(context, () => removeHubFolder(homeDirectory, name, waiting));
   if (freed !== undefined) return freed;
   const reference = parseModelName(name, context.workingDirectory);
   if (reference.kind === "path") {
@@ -158,9 +159,8 @@ export async function removeModel(name: string, context: ModelContext): Promise<
     });
   }
   const place = cachePlace(homeDirectory, reference);
-  const { clock, random, signal } = context;
   const clear = () => clearPlace(place);
-  return inCache(context, () => withFileLock(place.lock, { clock, random, signal }, clear));
+  return inCache(context, () => withFileLock(place.lock, waiting, clear));
 }
 
 async function inCache<T>({ homeDirectory }: ModelContext, action: () => Promise<T>): Promise<T> {

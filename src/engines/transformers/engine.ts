@@ -6,7 +6,7 @@ import type { Engine, EngineContext } from "../engine.ts";
 import { type PrepareOptions, preparePackage } from "../engine-description.ts";
 import { type HostContext, openHostedEngine } from "../host/client.ts";
 import { withFileLock } from "../models/file-lock.ts";
-import { hubCache, isComplete, markOf } from "../models/hub-cache.ts";
+import { dropStaleMarks, hubCache, isComplete, markOf } from "../models/hub-cache.ts";
 import { keptSha256 } from "../models/kept-digest.ts";
 import { locateEnginePackage, type PackageContext } from "../packages/packages.ts";
 import type { HostedTransformersOptions } from "./hosted-transformers.ts";
@@ -31,8 +31,10 @@ export async function openTransformers(
   return openTransformersFrom(options, entry, context);
 }
 
-/** What is told of the fetch of a model. */
+/** Who waits for the fetch of a model. */
 interface FetchCalls {
+  /** Ends the opening. */
+  signal?: AbortSignal | undefined;
   /** Called before waiting for another process that fetches the same model. */
   onWait?: () => void;
   /** Called now and then with the bytes of this process. */
@@ -44,7 +46,7 @@ export async function openTransformersFrom(
   options: TransformersModelOptions,
   modulePath: string,
   context: OpenContext,
-  { onWait, onFetch }: FetchCalls = {},
+  { signal, onWait, onFetch }: FetchCalls = {},
 ): Promise<Engine> {
   const model = parseOnnxModelName(options.name);
   const { environment, homeDirectory } = context;
@@ -59,14 +61,15 @@ export async function openTransformersFrom(
     openHost(
       { modulePath, options, model, ...placesOf(context), cacheDirectory: directory },
       context,
-      onFetch,
+      { signal, onFetch },
     );
   if (isHubOffline(environment) || (await isComplete(cache))) return host();
   // One process fetches the files, the others wait for them.
   await mkdir(directory, { recursive: true });
   const { clock, random } = context;
-  const waiting = { clock, random, ...(onWait && { onWait }) };
+  const waiting = { clock, random, ...(signal && { signal }), ...(onWait && { onWait }) };
   return withFileLock(lock, waiting, async () => {
+    await dropStaleMarks(cache);
     const engine = await host();
     await writeFile(mark, markOf(options.name));
     return engine;
@@ -106,13 +109,13 @@ const fetchVariables = [
 function openHost(
   options: HostedTransformersOptions,
   context: OpenContext,
-  onFetch?: (bytes: number) => void,
+  calls: Pick<FetchCalls, "signal" | "onFetch"> = {},
 ): Promise<Engine> {
   return openHostedEngine({
     kind: "transformers",
     options: JSON.parse(JSON.stringify(options)),
     context,
-    onFetch,
+    ...calls,
   });
 }
 
@@ -130,7 +133,7 @@ async function filesOf(folder: string): Promise<string[]> {
  * the hub when it loads it, so it is loaded once.
  *
  * @throws SluiceError `ENGINE_MISSING` and `MODEL_MISSING` if `install` is false, else errors of
- *   opening the engine.
+ *   opening the engine; the reason of the context's signal.
  */
 export async function prepareTransformers(
   options: TransformersModelOptions,
@@ -147,11 +150,11 @@ export async function prepareTransformers(
     throw new SluiceError("MODEL_MISSING", options.name, { hint });
   }
   // Without a host, the first worker fetches it.
-  const { hostCommand } = context;
+  const { hostCommand, signal } = context;
   if (hostCommand === undefined) return;
   const onFetch = (bytes: number) => onProgress?.({ name: options.name, source: "hub", bytes });
   onFetch(0);
-  const calls = { onFetch, onWait: () => onWait?.(options.name) };
+  const calls = { signal, onFetch, onWait: () => onWait?.(options.name) };
   const engine = await openTransformersFrom(options, entry, { ...context, hostCommand }, calls);
   await engine.close();
 }

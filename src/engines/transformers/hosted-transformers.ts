@@ -16,7 +16,7 @@ import type { Task, TaskResult } from "./tasks/task.ts";
 import { loadTransformersJs } from "./transformers-js.ts";
 
 /** The worker's settings for the host. */
-export interface HostedTransformersOptions extends TaskPlace {
+export interface HostedTransformersOptions extends Omit<TaskPlace, "stray"> {
   /** Path of the package's main module. */
   modulePath: string;
   options: TransformersModelOptions;
@@ -35,12 +35,14 @@ const stderrLogger = textLogger((line) => writeSync(2, line));
 /**
  * Loads a model in this process, which is an engine host.
  *
+ * @param stray rejects as the first promise of this process that nobody handles.
  * @throws SluiceError `ENGINE_MISSING`, and errors of `openTask`.
  */
 export async function openHostedTransformers(
   options: Json,
   onBatch: (requests: number) => void,
   onFetch: (bytes: number) => void,
+  stray: Promise<never>,
 ): Promise<HostedEngine> {
   const given = options as unknown as HostedTransformersOptions;
   const library = await loadTransformersJs(given.modulePath);
@@ -51,7 +53,8 @@ export async function openHostedTransformers(
     const fetchFile = hubFetch({ ...given, model, logger: stderrLogger, onFetch });
     library.env.fetch = (address) => fetchFile(String(address));
   }
-  return new HostedTransformers(await openTask(library, given.options, given), given, onBatch);
+  const task = await openTask(library, given.options, { ...given, stray });
+  return new HostedTransformers(task, given, onBatch);
 }
 
 class HostedTransformers implements HostedEngine {

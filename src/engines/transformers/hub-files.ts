@@ -38,12 +38,14 @@ interface FileReply {
  * package's own fetch begins each file anew after a break.
  *
  * @throws the returned function: SluiceError `MODEL_FORBIDDEN`, `MODEL_UNKNOWN`,
- *   `MODEL_DOWNLOAD_FAILED`, `STORE_FULL`. A file that the repository lacks is status 404.
+ *   `MODEL_DOWNLOAD_FAILED`, `STORE_FULL`. A file that the repository lacks is status 404, and one
+ *   that a mirror refuses after it gave the model's first file is 401 or 403.
  */
 export function hubFetch(place: HubPlace): (address: string) => Promise<FileReply> {
   const { model, cacheDirectory, environment, onFetch } = place;
-  const { repository, revision } = model;
-  const root = `${hubEndpoint(environment)}/${repository}/resolve/${encodeURIComponent(revision)}/`;
+  const { repository, revision: wanted } = model;
+  const first = join(cacheDirectory, repository, folderOf(wanted), "config.json");
+  const root = `${hubEndpoint(environment)}/${repository}/resolve/`;
   const received = new Map<string, number>();
   let fetching = 0;
   let stopReports = () => {};
@@ -53,13 +55,16 @@ export function hubFetch(place: HubPlace): (address: string) => Promise<FileRepl
   };
   return async (address) => {
     if (!address.startsWith(root)) throw new SluiceError("MODEL_UNKNOWN", `${address} is foreign`);
-    // As the package names files in its cache.
-    const folder = revision === "main" ? repository : join(repository, revision);
-    const path = join(cacheDirectory, folder, address.slice(root.length));
+    // For some files the package asks for `main`, whatever the revision of the model.
+    const [revision = "", ...names] = address.slice(root.length).split("/");
+    const folder = folderOf(decodeURIComponent(revision));
+    const path = join(cacheDirectory, repository, folder, ...names);
     if (++fetching === 1) report();
     try {
       const outcome = await fetchOnce(address, path, place, (bytes) => received.set(path, bytes));
-      if (outcome?.state === "failed") return absentReply(outcome, repository);
+      if (outcome?.state === "failed") {
+        return absentReply(outcome, repository, (await fileBytes(first)) !== undefined);
+      }
     } catch (error) {
       throw cacheError(error, cacheDirectory);
     } finally {
@@ -68,6 +73,11 @@ export function hubFetch(place: HubPlace): (address: string) => Promise<FileRepl
     const headers = new Headers({ "content-length": `${await fileBytes(path)}` });
     return { status: 200, headers, arrayBuffer: () => readFile(path) };
   };
+}
+
+/** The folder of a revision in that of its repository, as the package names it in its cache. */
+function folderOf(revision: string): string {
+  return revision === "main" ? "" : revision;
 }
 
 /** Undefined if another process fetched the file during the wait for its lock. */
@@ -95,11 +105,22 @@ async function fetchOnce(
   });
 }
 
-/** @throws SluiceError unless the repository is there and lacks only this file. */
-function absentReply(outcome: FetchOutcome & { state: "failed" }, repository: string): FileReply {
+/**
+ * @param isOpen whether other files of the repository could be had.
+ * @throws SluiceError unless the repository is there and may lack only this file.
+ */
+function absentReply(
+  outcome: FetchOutcome & { state: "failed" },
+  repository: string,
+  isOpen: boolean,
+): FileReply {
   const { reason, kind, hint, answer } = outcome;
-  if (kind === "absent" && (answer?.code ?? "EntryNotFound") === "EntryNotFound") {
-    return { status: 404, headers: new Headers(), arrayBuffer: async () => new Uint8Array() };
+  const isLacking = kind === "absent" && (answer?.code ?? "EntryNotFound") === "EntryNotFound";
+  // Some mirrors refuse what they lack; the hub itself would say why it refuses.
+  const isRefused = isOpen && kind === "forbidden" && answer?.code === undefined;
+  if (isLacking || isRefused) {
+    const status = (isRefused && answer?.status) || 404;
+    return { status, headers: new Headers(), arrayBuffer: async () => new Uint8Array() };
   }
   const codes = { forbidden: "MODEL_FORBIDDEN", absent: "MODEL_UNKNOWN" } as const;
   const code = kind === undefined || kind === "wrong" ? "MODEL_DOWNLOAD_FAILED" : codes[kind];

@@ -22,6 +22,8 @@ export interface TaskPlace {
   hubAddress: string;
   /** Whether missing files may be fetched. */
   isOnline: boolean;
+  /** Rejects with an error of the package that no promise of a load ends with. */
+  stray: Promise<never>;
 }
 
 /**
@@ -38,7 +40,8 @@ export async function openTask(
   const name = setEnvironment(library, place);
   const load = loadOptions(options, place.model);
   try {
-    return await loadTask(library, options, name, load);
+    // If it cannot have external weights, the package's own promise stays pending.
+    return await Promise.race([loadTask(library, options, name, load), place.stray]);
   } catch (thrown) {
     if (thrown instanceof SluiceError) throw thrown;
     throw loadError(thrown as Error, options, place);
@@ -155,6 +158,9 @@ function loadError(
   if (!isOnline) {
     const hint = "unset HF_HUB_OFFLINE, or name a folder by path";
     return new SluiceError("MODEL_MISSING", repository, { cause: error, hint });
+  }
+  if (/(unauthorized|forbidden) access/i.test(detail)) {
+    return new SluiceError("MODEL_FORBIDDEN", `${repository}: ${detail}`, { cause: error });
   }
   if (/could not locate file/i.test(detail)) {
     const hint = "look at the repository: it has to hold onnx/ with this task's graphs";

@@ -126,6 +126,18 @@ describe("download", () => {
     expect(requests).toHaveLength(1);
   });
 
+  it("leaves the note of the process that took its lock over", async () => {
+    const { origin } = await serve((_, response) => void response.writeHead(404).end());
+    const task = await taskOf({});
+    await writeFile(`${task.part}.json`, "{}");
+    const assertHeld = () => {
+      throw new Error("taken over");
+    };
+    const outcome = download({ url: `${origin}/f` }, { ...task, assertHeld });
+    await expect(outcome).rejects.toThrow("taken over");
+    await access(`${task.part}.json`);
+  });
+
   it("refuses a wrong size before the bytes come", async () => {
     const { origin } = await serve(sendFile(file));
     const task = await taskOf({ bytes: file.length - 1 });

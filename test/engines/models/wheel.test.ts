@@ -35,6 +35,16 @@ describe("fetchFromWheel", () => {
     expect(await readdir(task.context.homeDirectory)).toEqual(["tiny.gguf.part"]);
   });
 
+  it("leaves the folder of the process that took its lock over", async () => {
+    const task = await taskWith(await pythonWithWheel(file));
+    let looks = 0;
+    const assertHeld = () => {
+      if (++looks > 1) throw new Error("taken over");
+    };
+    await expect(fetchFromWheel(mirror, { ...task, assertHeld })).rejects.toThrow("taken over");
+    expect(await readdir(`${task.part}.pip`)).toEqual(["tiny-1-any.whl"]);
+  });
+
   it("asks pip for exactly the package, and runs nothing of it", async () => {
     const script = 'echo "ERROR: $*" >&2; exit 1';
     const outcome = await fetchFromWheel(

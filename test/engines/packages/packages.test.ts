@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Hardware, lockFor } from "../../../src/engines/packages/lock.ts";
@@ -161,6 +161,25 @@ describe("locateEnginePackage", () => {
     expect(waits).toBe(1);
   });
 
+  it("trims nothing in the folder of the process that took its lock over", async () => {
+    const real = (await transformersNpm()).split(":")[0];
+    const context = await packageContext();
+    const root = join(context.homeDirectory, "engines");
+    const lock = join(root, "transformers-4.3.1-linux-x64.lock");
+    const once = join(await temporaryFolder(), "once");
+    const takeOver = `[ -e ${once} ] || echo '{"id":"elsewhere"}' > ${lock}; touch ${once}`;
+    const PATH = await pathWithProgram("npm", `${takeOver}\nexec ${real}/npm "$@"`);
+    const binaries = "node_modules/onnxruntime-node/bin/napi-v6/win32/x64";
+    let isThere = false;
+    const onWait = () => {
+      isThere = existsSync(join(root, ".adding-transformers-4.3.1-linux-x64", binaries));
+      void rm(lock);
+    };
+    const taken = { ...context, environment: { ...context.environment, PATH } };
+    expect(await addEngine("transformers", taken, { onWait })).toMatchObject({ added: true });
+    expect(isThere).toBe(true);
+  });
+
   it("leaves nothing and tells npm's reason when npm fails", async () => {
     const npm =
       "echo 'npm error code EINTEGRITY' >&2; echo 'npm error wanted sha512-x' >&2; exit 1";
@@ -177,6 +196,8 @@ describe("locateEnginePackage", () => {
     await expect(addEngine("llama", idle)).rejects.toThrow(
       /npm left no node_modules\/node-llama-cpp/,
     );
+    const lame = await packageContext({ PATH: await pathWithProgram("npm", "exec no-node") });
+    await expect(addEngine("llama", lame)).rejects.toThrow(/npm ended with code 127: .*no-node/);
     const none = await packageContext({ PATH: "/nowhere" });
     await expect(addEngine("llama", none)).rejects.toThrow(/there is no npm on PATH/);
   });
@@ -197,6 +218,25 @@ console.error("npm error saw", prefix, cache); process.exitCode = 1;`,
       npm_config_cache: "/kept",
     });
     await expect(addEngine("llama", context)).rejects.toThrow(/saw undefined \/kept/);
+  });
+
+  it("gives npm the settings whose names a shell drops, and keeps none of them", async () => {
+    const saved = join(await temporaryFolder(), "npmrc");
+    const save = `cp -p .npmrc ${saved}`;
+    const real = (await npmScript(join(await temporaryFolder(), "log"))).split(":")[0];
+    const PATH = await pathWithProgram("npm", `${save}\nexec ${real}/npm "$@"`);
+    const context = await packageContext({
+      PATH,
+      "npm_config_//nexus.corp:8081/a_b/:_authToken": 'sec"ret',
+      "npm_config_@corp:registry": "https://nexus.corp/",
+      NPM_CONFIG_REGISTRY: "https://nexus.corp/",
+    });
+    const { located } = await addEngine("llama", context);
+    expect(await readFile(saved, "utf8")).toBe(
+      '//nexus.corp:8081/a_b/:_authToken = "sec\\"ret"\n@corp:registry = "https://nexus.corp/"\n',
+    );
+    expect((await stat(saved)).mode & 0o777).toBe(0o600);
+    expect(existsSync(join(located.directory, "../../.npmrc"))).toBe(false);
   });
 });
 

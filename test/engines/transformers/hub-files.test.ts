@@ -19,8 +19,9 @@ async function fetchFrom(server: TestServer, revision = "main") {
     logger: silentLogger,
     onFetch: (bytes) => void seen.push(bytes),
   });
-  const ask = (name: string) => fetchFile(`${server.origin}/o/r/resolve/${revision}/${name}`);
-  return { cacheDirectory, seen, ask };
+  const fetchUrl = (path: string) => fetchFile(`${server.origin}/${path}`);
+  const ask = (name: string) => fetchUrl(`o/r/resolve/${revision}/${name}`);
+  return { cacheDirectory, seen, ask, fetchUrl };
 }
 
 describe("hubFetch", () => {
@@ -33,6 +34,19 @@ describe("hubFetch", () => {
     expect(await readdir(join(cacheDirectory, "o/r/v1/onnx"))).toEqual(["model.onnx"]);
     expect(server.requests[0]?.headers.authorization).toBe("Bearer secret");
     expect(seen).toEqual([0]);
+  });
+
+  it("takes any revision of the repository, and no other repository", async () => {
+    const server = await serve(sendFile(file));
+    const { cacheDirectory, fetchUrl } = await fetchFrom(server, "v1");
+    await fetchUrl("o/r/resolve/main/tokenizer_config.json");
+    await fetchUrl("o/r/resolve/refs%2Fpr%2F1/config.json");
+    expect((await readdir(join(cacheDirectory, "o/r"))).sort()).toEqual([
+      "refs",
+      "tokenizer_config.json",
+    ]);
+    expect(await readdir(join(cacheDirectory, "o/r/refs/pr/1"))).toEqual(["config.json"]);
+    await expect(fetchUrl("o/r2/resolve/v1/config.json")).rejects.toThrow(/is foreign/);
   });
 
   it("continues a file after a break", async () => {
@@ -68,6 +82,30 @@ describe("hubFetch", () => {
     const server = await serve((_, response) => void response.writeHead(status, headers).end());
     const { ask } = await fetchFrom(server);
     await expect(ask("config.json")).rejects.toMatchObject({ code });
+  });
+
+  it.each([401, 403])("lets the package decide on a %i of one file", async (status) => {
+    const server = await serve((request, response) => {
+      const isOptional = request.url?.endsWith("generation_config.json");
+      if (isOptional) return void response.writeHead(status).end();
+      sendFile(file)(request, response);
+    });
+    const { ask } = await fetchFrom(server, "v1");
+    const refused = { code: "MODEL_FORBIDDEN" };
+    await expect(ask("generation_config.json")).rejects.toMatchObject(refused);
+    await ask("config.json");
+    expect((await ask("generation_config.json")).status).toBe(status);
+  });
+
+  it("refuses a gated repository by name, whatever it gave before", async () => {
+    const headers = { "x-error-code": "GatedRepo" };
+    const server = await serve((request, response) => {
+      if (request.url?.endsWith("/config.json")) return sendFile(file)(request, response);
+      response.writeHead(403, headers).end();
+    });
+    const { ask } = await fetchFrom(server);
+    await ask("config.json");
+    await expect(ask("onnx/model.onnx")).rejects.toMatchObject({ code: "MODEL_FORBIDDEN" });
   });
 
   it("tells the package that the repository lacks a file", async () => {
