@@ -345,11 +345,13 @@ export class Batches {
   }
 
   async #run(batch: Batch): Promise<RunSummary> {
-    const { options, token, environment, clock, logger, telemetry } = this.#context;
+    const { options, token, environment, clock, logger, telemetry, storage } = this.#context;
+    const input = await storage.stat(batchPaths(batch.id).input);
     return await runBatch(batch, {
       dataDirectory: options.dataDirectory,
       baseUrl: `${this.#rows}/batches/${batch.id}/v1`,
       slots: this.#modelOf(batch)?.slots ?? 1,
+      inputBytes: input?.bytes ?? 0,
       place: options.batches,
       ...{ token, environment, clock, logger, signal: this.#closing.signal },
       tracing: telemetry && { telemetry, caller: batch.record.trace },
