@@ -2,7 +2,7 @@ import { type ErrorCode, errorTable, exitCodes } from "../foundation/error-table
 import { leadingCoordinator } from "../run/coordinate/coordinator.ts";
 import type { RunDependencies } from "../run/dependencies.ts";
 import { locateRun } from "../run/directory/locate.ts";
-import { runStorage } from "../run/directory/run-storage.ts";
+import { runStorage, runWords } from "../run/directory/run-storage.ts";
 import { readPlan } from "../run/plan/plan.ts";
 import { readManifest } from "../run/seal/seals.ts";
 import { cutRetryOf, cutText } from "../run/status/cut-answers.ts";
@@ -26,7 +26,7 @@ interface SummaryFacts {
   budget: Readonly<Record<string, number>>;
   /** The command that sends cut rows again, if one helps. */
   cutRetry: string | undefined;
-  /** The error already names a command that helps. */
+  /** The error already names a command for this run. */
   isAdvised: boolean;
   /** The output, in short. */
   place: string;
@@ -41,6 +41,7 @@ export async function summaryFacts(
   io: CliIo,
 ): Promise<SummaryFacts> {
   const { output, sealed } = summary;
+  const { hint = "" } = error ?? {};
   const run = runArguments(output, dependencies, io);
   const storage = runStorage(dependencies.openStorage(locateRun(output).directory));
   const manifest = sealed ? await readManifest(storage) : undefined;
@@ -54,7 +55,7 @@ export async function summaryFacts(
     cutRetry: manifest?.cut
       ? cutRetryOf((await readPlan(storage, manifest.generation)).job, run)
       : undefined,
-    isAdvised: error?.hint.includes("sluice ") ?? false,
+    isAdvised: /\bsluice /.test(hint) && hint.includes(runWords(storage)),
     place: argumentOf(output, io),
     run,
     paint: paintFor(io.isOutputTerminal, io),

@@ -179,6 +179,8 @@ export const limits = Object.freeze({
   maxEndpointWeight: 1000,
   /** Requests that a job may have in flight at one server. */
   maxInFlight: 4096,
+  /** Bytes of a batch's rows that wait for their model in a server, unless it has more slots. */
+  maxWaitingRowBytes: 64 * 1024 * 1024,
   /** Texts in one embedding request: the most that a job may set, and the default. */
   maxEmbeddedTexts: 2048,
   defaultEmbeddedTexts: 32,

@@ -16,8 +16,8 @@ declare module "fastify" {
     caller: Caller;
     /** Aborted when the client has left, or when the time of the request is over. */
     gone: AbortSignal;
-    /** Called when the turn of a row of a batch has come. */
-    onTurn: (() => void) | undefined;
+    /** Of a row of a batch: aborted when it may not wait for its model any more. */
+    shut: AbortSignal | undefined;
   }
   interface FastifyContextConfig {
     /** Whether the route reads forms piece by piece, and watches their arrival itself. */
@@ -105,7 +105,7 @@ export function openListener(options: ListenerOptions): FastifyInstance {
   server.server.maxConnections = serveLimits.maxConnections;
   server.decorateRequest("caller");
   server.decorateRequest("gone");
-  server.decorateRequest("onTurn");
+  server.decorateRequest("shut");
   server.removeContentTypeParser("application/json");
   server.addContentTypeParser("application/json", { parseAs: "string" }, (_request, body, done) => {
     try {

@@ -46,6 +46,8 @@ export interface Call {
   caller: Caller;
   /** Aborted when the client has left, or when the time of the call is over. */
   signal: AbortSignal;
+  /** Aborted when its requests may not wait for their turns any more; those in work go on. */
+  shut?: AbortSignal | undefined;
   /** Longest wait for the model; default: the server's. */
   maxWaitMs?: number | undefined;
   onDelta?: OnDelta | undefined;
@@ -310,7 +312,7 @@ export class ServedModel {
 
   async #inTurn(
     request: InferenceRequest,
-    { caller, signal: ofCall, maxWaitMs, onTurn, trace, content }: Call,
+    { caller, signal: ofCall, maxWaitMs, onTurn, trace, content, shut }: Call,
     signal: AbortSignal,
     tell: OnDelta | undefined,
   ): Promise<InferenceResponse> {
@@ -323,7 +325,8 @@ export class ServedModel {
       const isAlone = this.#suspects.mustBeAlone(suspect);
       const cost = costOf(request, this.#longestAnswer);
       const turn = { caller: name, weight, cost, priority, maxWaitMs, isAlone };
-      const entered = this.queue.enter(turn, signal);
+      const waiting = shut ? AbortSignal.any([signal, shut]) : signal;
+      const entered = this.queue.enter(turn, waiting);
       const leave = entered instanceof Promise ? await entered : entered;
       const begunMs = leave === entered ? cameMs : clock.monotonic();
       this.#observer.admitted(this.name, priority, begunMs - cameMs);

@@ -337,8 +337,9 @@ class RunningServer implements Server {
   async #listenForRows(batches: Batches): Promise<string> {
     const { clock, random, telemetry } = this.#context;
     const rows = openListener({
-      limits: { ...this.#options.limits, requestTimeoutMs: rowTimeoutMs },
-      ...{ tls: undefined, clock, random, writeError: writeFailure },
+      // Its clients are the batches, each with as many connections as it has rows in flight.
+      limits: { ...this.#options.limits, requestTimeoutMs: rowTimeoutMs, maxConnections: Infinity },
+      ...{ tls: undefined, clock, random, writeError: writeRowError },
       onAnswered: (facts) => this.#metrics.requestAnswered(facts),
     });
     if (telemetry) traceRequests(rows, telemetry, true);
@@ -349,13 +350,11 @@ class RunningServer implements Server {
       done();
     });
     const addRoutes = async (scope: FastifyInstance) => {
-      scope.addHook("onRequest", (request, reply, done) => {
+      scope.addHook("onRequest", (request, _reply, done) => {
         const { batch } = request.params as { batch: string };
         // Rows of a small batch do not wait for all those of a large one.
         request.caller = { ...request.caller, name: batch };
-        const begun = batches.rowWaits(batch, () => request.raw.socket.destroy());
-        request.onTurn = begun;
-        reply.raw.once("close", begun);
+        request.shut = batches.shutOf(batch);
         done();
       });
       answerRoutes(scope, { models: this.#models, clock });
@@ -395,6 +394,13 @@ interface Stored {
   files: FileStore;
   batches: Batches;
 }
+
+/** A row that was not let in stays open: it has no answer that its worker could write down. */
+const writeRowError: WriteError = (error, reply, { shut }) => {
+  if (error !== shut?.reason) return writeFailure(error, reply);
+  reply.hijack();
+  reply.raw.destroy();
+};
 
 /** Below `/v1` are OpenAI's calls; everything else is TorchServe's. */
 const writeError: WriteError = (error, reply, request) => {

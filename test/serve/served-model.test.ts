@@ -75,6 +75,39 @@ it("a client that leaves many prompts counts once", async () => {
   expect(seen).toEqual(["CLIENT_GONE"]);
 });
 
+it("no prompt of a call waits once that is shut, whatever was in work before", async () => {
+  const engine = scriptedEngine(1);
+  const model = await served(engine);
+  const { signal } = new AbortController();
+  const shut = new AbortController();
+  const asked = (prompt: string | string[]) =>
+    model.ask(model.read("/v1/completions", { model: "m", prompt }), {
+      ...{ caller, signal, shut: shut.signal },
+    });
+  const one = asked("in work");
+  const many = asked(["a", "b"]);
+  engine.answerAll();
+  await one;
+  // The first of many is in work now, and the second one waits.
+  await expect.poll(() => engine.held.length).toBe(1);
+  const ended = expect(many).rejects.toMatchObject({ code: "BATCH_CANCELED" });
+  shut.abort(new SluiceError("BATCH_CANCELED"));
+  await ended;
+  expect(model.queue.waiting()).toBe(0);
+});
+
+it("a request in work ends though its call is shut", async () => {
+  const engine = scriptedEngine(1);
+  const model = await served(engine);
+  const { signal } = new AbortController();
+  const shut = new AbortController();
+  const call = { caller, signal, shut: shut.signal };
+  const asked = model.ask(model.read("/v1/completions", { model: "m", prompt: "a" }), call);
+  shut.abort(new SluiceError("BATCH_CANCELED"));
+  engine.answerAll();
+  expect(await asked).toHaveLength(1);
+});
+
 describe("a request that ends its model", () => {
   it("is told from those that die with it: these did not die alone", async () => {
     const engine = scriptedEngine(4);

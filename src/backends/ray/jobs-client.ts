@@ -22,6 +22,7 @@ export interface RayJob {
   status: "PENDING" | "RUNNING" | "STOPPED" | "SUCCEEDED" | "FAILED";
   message?: string | null;
   metadata?: Record<string, string> | null;
+  entrypoint?: string | null;
   driver_exit_code?: number | null;
   driver_info?: { node_ip_address?: string } | null;
 }

@@ -41,6 +41,7 @@ import { type RayJob, RayJobsClient, type RaySubmission } from "./jobs-client.ts
 const lookIntervalMs = 500;
 /** A job that waits longer for its start is worth a word. */
 const maxQuietMs = 10_000;
+const onlyBegun = "--unfinished";
 const runCommand = ["run", "job.json", "--quiet"];
 /** Time for a job to end once its run has. */
 const maxEndMs = limits.maxLeaveMs;
@@ -194,7 +195,7 @@ class OutsideCall {
     const number = 1 + Math.max(0, ...jobs.map(({ submission_id: id }) => numberOf(id!)));
     const { unfinished } = this.#call.retry ?? {};
     // It is the same retry, by whatever command.
-    const told = unfinished ? [...words, "--unfinished"] : words;
+    const told = unfinished ? [...words, onlyBegun] : words;
     const sent = submissionOf(job, directory, number, uri, told);
     sent.entrypoint = `${this.#trace()}${sent.entrypoint}`;
     // Another client that finds the job tells by it what the job found.
@@ -344,7 +345,12 @@ class OutsideCall {
         const wasSealed = summary.sealed && !hasLed;
         return { summary, exitCode, wasSealed, ...(stop && { error: stop }) };
       }
-      if (this.#call.retry && exitCode === 0 && !followed) return undefined;
+      const { retry } = this.#call;
+      if (retry && exitCode === 0 && !followed) {
+        // The job of a `sluice resume` finishes a retry and begins none.
+        const isResume = job?.entrypoint?.endsWith(onlyBegun) ?? false;
+        return isResume && !retry.unfinished ? await this.run() : undefined;
+      }
       const why = `ray ${id}: ${stateOf(job).reason}`;
       if (followed?.error?.code === "WORKERS_GONE") {
         const storage = this.#call.dependencies.openStorage(this.#location.directory);

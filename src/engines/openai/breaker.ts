@@ -111,6 +111,11 @@ export class EndpointBreaker {
     return undefined;
   }
 
+  /** It refused a request for a reason that concerns all: no pause, but no answer either. */
+  refused(): void {
+    this.#downSinceMs ??= this.#options.clock.monotonic();
+  }
+
   /** The probe ended without a reply: another one may be sent. */
   abandon(): void {
     if (this.#state === "probing") this.probe();

@@ -248,6 +248,7 @@ export class Endpoint implements RoutedEndpoint {
     const { excludedEndpointMs, maxExcludedEndpointMs } = limits;
     const waitMs = Math.min(excludedEndpointMs * 2 ** this.#exclusions++, maxExcludedEndpointMs);
     this.isExcluded = true;
+    this.breaker.refused();
     this.#cancelReturn = this.#context.clock.schedule(waitMs, () => {
       this.isExcluded = false;
       this.breaker.probe();
@@ -332,7 +333,7 @@ export class Endpoint implements RoutedEndpoint {
       return this.#pause({ message: error.message }, permit, end);
     }
     const isTakenOut = error.scope === "run" && this.#context.beside.takeOut(this, error);
-    this.breaker.reached(permit.isProbe && !isTakenOut);
+    if (!isTakenOut) this.breaker.reached(permit.isProbe);
     permit.admission.end(end);
     if (isTakenOut) return { of: "endpoint", down: undefined };
     return { of: "request", error, endpoint: this };

@@ -310,7 +310,9 @@ export class Executor {
     } else {
       const isCleared = this.#isolation.resolved(rowTry);
       if (error.scope === "run") this.#options.onFailure(work.attempt, error);
-      else if (!this.#tryAgain(rowTry, error)) this.#fail(rowTry, error);
+      else if (!this.#tryAgain(rowTry, error) && !this.#mayPassLater(error)) {
+        this.#fail(rowTry, error);
+      }
       if (isCleared) this.#noteReturned(work);
     }
   }
@@ -330,6 +332,11 @@ export class Executor {
     if (after.delayMs === 0) this.#again.push(next);
     else if (!this.#isStopping) this.#tryLater(next, after.delayMs);
     return true;
+  }
+
+  /** A stop may be what ended the last try: whoever continues the run finds out. */
+  #mayPassLater({ retryable }: SluiceError): boolean {
+    return this.#isStopping && retryable;
   }
 
   #tryLater(rowTry: RowTry, delayMs: number): void {

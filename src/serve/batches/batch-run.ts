@@ -19,11 +19,12 @@ export const rowTimeoutMs = 2 * 86_400_000;
 /**
  * Rows in flight of a batch, at least and for each slot that its model has when it begins. Those
  * without a slot wait at the model's door, which knows the present ones: also of workers that come
- * later. Requests for vectors have many rows each.
+ * later.
  */
 const leastInFlight = 256;
 const inFlightPerSlot = 8;
-const vectorRequestsPerSlot = 2;
+/** For requests that are large: those for vectors have many rows each. */
+const leastPerSlot = 2;
 
 /** Rows that are given up at once: the server answers others in between. */
 const givenUpAtOnce = 64;
@@ -36,6 +37,8 @@ export interface BatchRunOptions {
   token: string;
   /** Requests that the model computes at once. */
   slots: number;
+  /** Size of the batch's input. */
+  inputBytes: number;
   /** Where rows of batches with copies of their model are answered. */
   place: BatchOptions;
   environment: Readonly<Record<string, string | undefined>>;
@@ -80,15 +83,19 @@ function ownJob(batch: Batch, options: BatchRunOptions): PlacedJob {
   const model: JobInput["model"] = {
     ...{ engine: "openai", name: batch.object.model ?? "", baseUrl: options.baseUrl },
     apiKeyEnv: tokenVariable,
-    maxInFlight: Math.min(limits.maxInFlight, inFlight(batch, Math.max(1, options.slots))),
+    maxInFlight: Math.min(limits.maxInFlight, inFlight(batch, options)),
     timeoutMs: rowTimeoutMs,
   };
   return { job: { ...commonJob(batch, options), model, workers: { max: 1 } } };
 }
 
-function inFlight({ object }: Batch, slots: number): number {
-  if (object.endpoint === "/v1/embeddings") return vectorRequestsPerSlot * slots;
-  return Math.max(leastInFlight, inFlightPerSlot * slots);
+function inFlight({ object }: Batch, { slots: given, inputBytes }: BatchRunOptions): number {
+  const slots = Math.max(1, given);
+  const least = leastPerSlot * slots;
+  if (object.endpoint === "/v1/embeddings") return least;
+  const lineBytes = inputBytes / object.request_counts.total;
+  const most = Math.floor(limits.maxWaitingRowBytes / lineBytes);
+  return Math.max(least, Math.min(most, Math.max(leastInFlight, inFlightPerSlot * slots)));
 }
 
 function copiedJob(

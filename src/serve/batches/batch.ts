@@ -92,9 +92,7 @@ export class Batch {
   readonly record: BatchRecord;
   readonly #storage: Storage;
   readonly #stop = new AbortController();
-  /** What ends each of its rows that waits at its model's door. */
-  readonly #waiting = new Set<() => void>();
-  #isShut = false;
+  readonly #shut = new AbortController();
   /** The last save; each waits for the one before. */
   #saved: Promise<unknown> = Promise.resolve();
 
@@ -121,22 +119,14 @@ export class Batch {
     return this.#stop.signal;
   }
 
-  /**
-   * A row waits at its model's door.
-   *
-   * @param end ends its request.
-   * @returns to be called when the row has been let in, or has left.
-   */
-  rowWaits(end: () => void): () => void {
-    if (this.#isShut) end();
-    else this.#waiting.add(end);
-    return () => this.#waiting.delete(end);
+  /** Aborted when none of its rows may wait at its model's door any more. */
+  get shut(): AbortSignal {
+    return this.#shut.signal;
   }
 
-  /** Ends the requests of rows that wait at their model's door, and of those that still come. */
-  shut(): void {
-    this.#isShut = true;
-    for (const end of this.#waiting) end();
+  /** Ends the waits of its rows at their model's door, and those of rows that still come. */
+  endWaits(): void {
+    this.#shut.abort(this.stopped.reason);
   }
 
   async change(changes: Partial<BatchObject>): Promise<void> {

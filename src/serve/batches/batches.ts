@@ -154,9 +154,9 @@ export class Batches {
     return await shown;
   }
 
-  /** A row waits, as `Batch.rowWaits`, until its batch is stopped. */
-  rowWaits(id: string, end: () => void): () => void {
-    return this.#named(id).rowWaits(end);
+  /** As `Batch.shut`. @throws SluiceError `BATCH_UNKNOWN`. */
+  shutOf(id: string): AbortSignal {
+    return this.#named(id).shut;
   }
 
   /** The manifest of a batch's run, as it is stored. @throws SluiceError `BATCH_UNKNOWN`. */
@@ -212,7 +212,7 @@ export class Batches {
     if (this.#timers.has(batch.id)) return;
     const { clock } = this.#context;
     batch.stopped.addEventListener("abort", () =>
-      clock.schedule(workerStopsMs, () => batch.shut()),
+      clock.schedule(workerStopsMs, () => batch.endWaits()),
     );
     const leftMs = batch.object.expires_at * 1000 - clock.now();
     this.#timers.set(
@@ -345,11 +345,13 @@ export class Batches {
   }
 
   async #run(batch: Batch): Promise<RunSummary> {
-    const { options, token, environment, clock, logger, telemetry } = this.#context;
+    const { options, token, environment, clock, logger, telemetry, storage } = this.#context;
+    const input = await storage.stat(batchPaths(batch.id).input);
     return await runBatch(batch, {
       dataDirectory: options.dataDirectory,
       baseUrl: `${this.#rows}/batches/${batch.id}/v1`,
       slots: this.#modelOf(batch)?.slots ?? 1,
+      inputBytes: input?.bytes ?? 0,
       place: options.batches,
       ...{ token, environment, clock, logger, signal: this.#closing.signal },
       tracing: telemetry && { telemetry, caller: batch.record.trace },

@@ -101,10 +101,10 @@ function modelNameOf({ model }: JsonObject): string {
 
 /** What a request says of how it is answered. */
 export function callOf(request: FastifyRequest): Call {
-  const { caller, gone: signal, trace, onTurn } = request;
+  const { caller, gone: signal, trace, shut } = request;
   // A row of a batch waits until its worker is stopped.
   const isRow = caller.priority === "batch";
-  return { caller, signal, trace, onTurn, maxWaitMs: isRow ? Infinity : maxWaitMsOf(request) };
+  return { caller, signal, trace, shut, maxWaitMs: isRow ? Infinity : maxWaitMsOf(request) };
 }
 
 const idPrefixes: Readonly<Record<string, string>> = {

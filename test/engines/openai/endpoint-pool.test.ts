@@ -228,6 +228,24 @@ describe("several endpoints", () => {
     await pool.close(new SluiceError("ENGINE_DIED"));
   });
 
+  it("keep no caller waiting for one that comes back, until it has answered", async () => {
+    let reply: ServerBehaviour = status(401);
+    const wrong = await serve({ behave: () => reply });
+    const whole = await serve();
+    const { clock, pass } = handClock();
+    const engine = openOver([wrong, whole], { maxInFlight: 4, maxEndpointDownMs: 0 }, { clock });
+    await answersOf(engine, asks(12));
+    await whole.close();
+    reply = { kind: "hang" };
+    pass(limits.excludedEndpointMs);
+    const [probe, ...others] = asks(6).map((it) => rejectionOf(engine.infer(it, never)));
+    for (const error of await Promise.all(others)) {
+      expect(error).toMatchObject({ code: "ENDPOINT_DOWN" });
+    }
+    await engine.close();
+    await probe;
+  });
+
   it("are not paused where they fail now and then, and answer between", async () => {
     const busy = await serve({ behave: () => ({ kind: "hang" }) });
     let requests = 0;

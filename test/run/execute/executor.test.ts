@@ -373,6 +373,19 @@ describe("leaving", () => {
     expect(engine.asked).toHaveLength(before);
   });
 
+  it("keeps a row open whose last try may have failed by the stop", async () => {
+    const lost = new SluiceError("CONNECTION_LOST");
+    const engine = scriptedEngine(1, (_, before) => (before < 2 ? lost : undefined));
+    const { add, executor, attempts, run } = await execution(rowsOf(1), engine);
+    await add(0);
+    await run.clock.run(sleep(run.clock, 60_000));
+    const stopping = executor.stop();
+    engine.held[0]!.fail(lost);
+    await stopping;
+    expect(engine.asked).toHaveLength(3);
+    expect(attempts[0]!.openRows).toBe(1);
+  });
+
   it("gives the place of a removed attempt to the others", async () => {
     const engine = scriptedEngine(2);
     const { add, executor } = await execution(rowsOf(8), engine, { job: perTask(4) });

@@ -13,7 +13,7 @@ import {
   batchPaths,
 } from "../../../src/serve/batches/batch.ts";
 import { runBatch } from "../../../src/serve/batches/batch-run.ts";
-import { serveSchema } from "../../../src/serve/options.ts";
+import { type BatchOptions, serveSchema } from "../../../src/serve/options.ts";
 import { scratchFolder } from "../../run/whole-run.ts";
 
 const line = (id: string) => ({
@@ -23,7 +23,6 @@ const line = (id: string) => ({
 
 /** A batch on a cluster that is not there. */
 async function clusterBatch(model: string, ids: readonly string[]) {
-  const folder = scratchFolder();
   const { models, batches: place } = serveSchema.parse({
     models: { m: model },
     batches: { backend: "ray", ray: { address: "127.0.0.1:1" }, workers: { gpu: "a100:8" } },
@@ -33,6 +32,17 @@ async function clusterBatch(model: string, ids: readonly string[]) {
     stoppedBy: "expired",
     copied: { model: models.m!.model, place },
   };
+  return await storedBatch(record, place, ids);
+}
+
+/** @param inputBytes as the server tells it. */
+async function storedBatch(
+  record: BatchRecord,
+  place: BatchOptions,
+  ids: readonly string[],
+  inputBytes = 0,
+) {
+  const folder = scratchFolder();
   const batch = new Batch(record, localStorage(folder));
   const { input } = batchPaths(batch.id);
   await mkdir(dirname(join(folder, input)), { recursive: true });
@@ -40,7 +50,8 @@ async function clusterBatch(model: string, ids: readonly string[]) {
   writeFileSync(join(folder, input), lines.join(""));
   const run = (signal: AbortSignal, clock: Clock = systemClock) =>
     runBatch(batch, {
-      ...{ dataDirectory: folder, baseUrl: "", token: "", slots: 1, place },
+      ...{ dataDirectory: folder, baseUrl: "http://127.0.0.1:1/v1", token: "" },
+      ...{ slots: 1, inputBytes, place },
       ...{ environment: {}, clock, logger: silentLogger, tracing: undefined, signal },
     });
   return { folder, batch, run };
@@ -75,4 +86,19 @@ it("a batch whose predictor was changed before its end does not go on with the o
   await expect(ended).rejects.toMatchObject({ code: "RUN_CANCELED" });
   writeFileSync(module, "export const predict = () => [2];");
   await expect(run(new AbortController().signal)).rejects.toMatchObject({ code: "RUN_DIFFERS" });
+});
+
+it.each([
+  [1000, 256],
+  [2_000_000, 33],
+  [60_000_000, 2],
+])("a batch with rows of %i bytes has %i in flight for one slot", async (bytes, inFlight) => {
+  const object = { id: "batch_1", model: "m", request_counts: { total: 2 } } as BatchObject;
+  const record: BatchRecord = { batch: object, stoppedBy: "expired" };
+  const { batches: place } = serveSchema.parse({ models: {} });
+  const { folder, batch, run } = await storedBatch(record, place, ["a", "b"], 2 * bytes);
+  await run(new AbortController().signal);
+  const planPath = join(folder, batchPaths(batch.id).run, "_sluice/plan.json");
+  const { job } = JSON.parse(readFileSync(planPath, "utf8"));
+  expect(job.model).toMatchObject({ engine: "openai", maxInFlight: inFlight });
 });

@@ -91,11 +91,11 @@ describe("a batch for a model without workers", () => {
 
 describe("rows at the door of their model", () => {
   /** A batch of a model with one slot; resolves when its first row is in work. */
-  async function waitingBatch(latencyMs: number) {
+  async function waitingBatch(latencyMs: number, limits: ServeInput["limits"] = {}) {
     const folder = serverFolder();
     const countFile = join(folder, "asked");
     const model = { engine: "fake", capacity: 1, latencyMs, countFile } as const;
-    const server = await serverHere({ dataDirectory: folder, models: { m: { model } } });
+    const server = await serverHere({ dataDirectory: folder, models: { m: { model } }, limits });
     const id = await created(server, 400);
     const begun = () =>
       existsSync(countFile) ? readFileSync(countFile, "utf8").split("\n").length - 1 : 0;
@@ -107,6 +107,13 @@ describe("rows at the door of their model", () => {
     const { server } = await waitingBatch(1000);
     await scaled(server, 12);
     await untilRequests(server, "m", { inFlight: 12, waiting: 0 });
+  });
+
+  it("are not bound by the connections that clients may have", async () => {
+    const { server, id } = await waitingBatch(10, { maxConnections: 8 });
+    const counts = async () => (await shown(server, id)).request_counts;
+    const all = { total: 400, completed: 400, failed: 0 };
+    await expect.poll(counts, { timeout: 15_000 }).toEqual(all);
   });
 
   it("let those of another batch pass by turns", async () => {
