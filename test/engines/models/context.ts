@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import type { CatalogEntry } from "../../../src/engines/models/catalog.ts";
+import type { FetchTask } from "../../../src/engines/models/fetch-outcome.ts";
 import type { ModelContext } from "../../../src/engines/models/model-context.ts";
 import { systemClock } from "../../../src/foundation/clock.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
@@ -82,4 +83,15 @@ export async function pythonWithWheel(content: Buffer): Promise<string> {
   expect(spawnSync("python3", ["-c", program, zipped, join(folder, "content")]).status).toBe(0);
   const script = `while [ "$1" != "-d" ]; do shift; done; cp ${zipped} "$2/tiny-1-any.whl"`;
   return pathWithProgram("python3", script);
+}
+
+/** The fetch of one file into an empty folder, whose lock is held. */
+export async function fetchTask(
+  more: Partial<FetchTask> = {},
+  environment: Record<string, string> = {},
+): Promise<FetchTask> {
+  const context = await modelContext(environment);
+  const part = join(context.homeDirectory, "tiny.gguf.part");
+  const calls = { assertHeld: () => {}, onProgress: () => {} };
+  return { name: "tiny", part, expected: {}, context, hasOtherMirror: true, ...calls, ...more };
 }

@@ -1,11 +1,10 @@
 import { access, readFile, writeFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { download } from "../../../src/engines/models/download.ts";
 import type { FetchTask } from "../../../src/engines/models/fetch-outcome.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
-import { ggufBytes, modelContext } from "./context.ts";
+import { fetchTask, ggufBytes } from "./context.ts";
 import { sendFile, serve } from "./serve.ts";
 
 const file = ggufBytes(200_000);
@@ -14,20 +13,9 @@ const sha256 = sha256Hex(file);
 async function taskOf(
   expected: FetchTask["expected"] = {},
 ): Promise<FetchTask & { seen: number[] }> {
-  const context = await modelContext();
   const seen: number[] = [];
-  const part = join(context.homeDirectory, "tiny.gguf.part");
   const onProgress = (bytes: number) => void seen.push(bytes);
-  return {
-    name: "tiny",
-    part,
-    expected,
-    context,
-    hasOtherMirror: true,
-    assertHeld: () => {},
-    onProgress,
-    seen,
-  };
+  return { ...(await fetchTask({ expected, onProgress })), seen };
 }
 
 describe("download", () => {

